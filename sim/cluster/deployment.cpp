@@ -53,6 +53,7 @@ Deployment::Deployment(const RequestTrace& trace, RequestRecords records, std::s
   }
   result_.concurrency = loop_.concurrency;
   result_.warmup = loop_.warmup;
+  result_.ramp = trace.ramp;
   warming_up_ = loop_.warmup > 0;
   if (result_.concurrency > 0) {
     start_clients();

@@ -134,6 +134,7 @@ struct RunResult {
 
   RequestRecords requests;
   int concurrency = 0;      // clients of a closed loop, 0 = requests arrived by themselves
+  std::size_t ramp = 0;     // RequestTrace::ramp
   std::int64_t warmup = 0;  // first requests, which counts, latencies and rates leave out
   std::span<const RequestRecord> measured() const {
     return std::span(requests).last(requests.size() - static_cast<std::size_t>(warmup));

@@ -46,6 +46,22 @@ void RequestTrace::validate() const {
   }
 }
 
+void RequestTrace::drop_unfilled_blocks() {
+  if (!prefixes.known()) {
+    return;
+  }
+  PrefixBlocks out{prefixes.block_tokens, prefixes.distinct, {0}, {}};
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const std::int64_t filled =
+        (std::int64_t{requests[i].input_tokens} + requests[i].output_tokens - 1) / prefixes.block_tokens;
+    const auto blocks = prefixes.of(i);
+    const auto kept = blocks.first(std::min(blocks.size(), static_cast<std::size_t>(filled)));
+    out.ids.insert(out.ids.end(), kept.begin(), kept.end());
+    out.start.push_back(std::ssize(out.ids));
+  }
+  prefixes = std::move(out);
+}
+
 RequestTrace RequestTrace::select(std::span<const std::size_t> positions) const {
   RequestTrace out{source, {}};
   out.closed_loop = closed_loop;
@@ -54,6 +70,7 @@ RequestTrace RequestTrace::select(std::span<const std::size_t> positions) const 
   if (prefixes.known()) {
     out.prefixes.start.push_back(0);
   }
+  out.ramp = static_cast<std::size_t>(std::ranges::count_if(positions, [this](std::size_t i) { return i < ramp; }));
   out.requests.reserve(positions.size());
   for (const std::size_t i : positions) {
     out.requests.push_back(requests[i]);

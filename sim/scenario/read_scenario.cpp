@@ -110,11 +110,18 @@ std::function<RequestTrace(std::size_t)> request_maker(const Config& config, See
   const auto turn = std::make_shared<std::mutex>();
   return [document = config.clone(), seed, turn](std::size_t count) {
     const std::lock_guard lock(*turn);
-    Config own = document.clone();
-    own.set(fmt::format("requests.count={}", count));
-    own.set("requests.duration=null");
-    ConfigReader in = own.root().section(kRootKeys["requests"]);
-    return read_requests(in, seed);
+    // As many behind those of a ramp: it has its length whatever comes after it, and is known in full when it has ended.
+    for (std::size_t all = count;;) {
+      Config own = document.clone();
+      own.set(fmt::format("requests.count={}", all));
+      own.set("requests.duration=null");
+      ConfigReader in = own.root().section(kRootKeys["requests"]);
+      RequestTrace out = read_requests(in, seed);
+      if (out.requests.size() >= count + out.ramp) {
+        return out;
+      }
+      all = std::max(2 * all, count + out.ramp);
+    }
   };
 }
 

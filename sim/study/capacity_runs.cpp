@@ -119,6 +119,7 @@ RequestTrace trace_of(const Scenario& scenario, std::size_t count, bool cut) {
   for (Request& r : out.requests) {
     r.output_tokens = cut ? std::min(r.output_tokens, kCutOutput) : r.output_tokens;
   }
+  out.drop_unfilled_blocks();
   return out;
 }
 

@@ -110,7 +110,7 @@ GoodputSearch conclude(const SearchTarget& target, const GoodputOptions& options
 
 // Completions per second when a part of the trace, large enough to fill the KV pools several times, comes at once.
 double saturation_of(const SearchTarget& target, const GoodputOptions& options) {
-  const std::size_t requests = std::max(kBurstLeast, target.trace->requests.size() / kBurstPart);
+  const std::size_t requests = std::max(kBurstLeast, target.trace->steady() / kBurstPart);
   return saturation_rate(serve_all(target, as_burst(first_of(*target.trace, requests))), options);
 }
 
@@ -129,7 +129,7 @@ GoodputSearch search_goodput(const SearchTarget& target, const GoodputOptions& o
   if (options.sensitivity_of_first_seed && target.seed_index > 0) {
     wanted.sensitivity.clear();
   }
-  const std::size_t all = target.trace->requests.size();
+  const std::size_t all = target.trace->steady();
   const std::size_t usual = start.requests > 0 ? std::min(start.requests, all) : all;
   while (const auto rate = next_rate(curve, wanted)) {
     const auto probe_with = [&](std::size_t count) {
@@ -155,7 +155,7 @@ GoodputSearch search_goodput(const SearchTarget& target, const GoodputOptions& o
 
 GoodputSearch search_slo(const SearchTarget& target, const GoodputOptions& options, const SearchStart& start,
                          const OnLoadPoint& on_load_point) {
-  const std::size_t available = target.longer ? kMostGoodputRequests : target.trace->requests.size();
+  const std::size_t available = target.longer ? kMostGoodputRequests : target.trace->steady();
   SloCurve curve{.start = start.rate > 0 ? start.rate : arrival_rate(*target.trace),
                  .step = start.step,
                  .usual = std::min(start.requests > 0 ? start.requests : kSloRequests, available),
@@ -163,10 +163,10 @@ GoodputSearch search_slo(const SearchTarget& target, const GoodputOptions& optio
                  .probes = {}};
   std::shared_ptr<const RequestTrace> longer;
   const auto first = [&](std::size_t count) {
-    if (count > target.trace->requests.size() && (longer == nullptr || count > longer->requests.size())) {
+    if (count > target.trace->steady() && (longer == nullptr || count > longer->steady())) {
       longer = target.longer(count);
     }
-    return first_of(count <= target.trace->requests.size() ? *target.trace : *longer, count);
+    return first_of(count <= target.trace->steady() ? *target.trace : *longer, count);
   };
   while (const auto step = next_slo_step(curve, options)) {
     const RequestTrace requests = at_rate(first(step->requests), step->rate);
@@ -194,14 +194,14 @@ SearchStart start_near(const GoodputSearch& known, const GoodputOptions& options
   const double needed = kFollowerReserve * options.min_requests_ratio * known.best.concurrency;
   return {.rate = known.knee.rate / std::sqrt(kFollowerStep),
           .step = kFollowerStep,
-          .requests = std::max(trace.requests.size() / kLeastPart, static_cast<std::size_t>(std::ceil(needed)))};
+          .requests = std::max(trace.steady() / kLeastPart, static_cast<std::size_t>(std::ceil(needed)))};
 }
 
 // Where to begin: anywhere when the trace is too short to ask a part of it.
 SearchStart pilot_start(const SearchTarget& target, const GoodputOptions& options, const OnLoadPoint& on_load_point) {
   const SearchStart anywhere{
       .step = kFirstStep, .saturation = saturation_of(target, options), .idle_ttft_s = idle_ttft_of(target)};
-  const std::size_t requests = target.trace->requests.size() / kPilotPart;
+  const std::size_t requests = target.trace->steady() / kPilotPart;
   if (requests < kPilotLeast) {
     return anywhere;
   }
@@ -254,7 +254,7 @@ GoodputSearch search_by_protocol(SearchTarget target, GoodputOptions options, co
         {"", 0, "protocol.count"},
         "`all` applies to the TTFT knee only; a search for an SLO needs a steady state. Remove `count`, or the SLO.");
   }
-  const RequestTrace part = target.longer ? *target.longer(count) : first_of(*target.trace, count);
+  const RequestTrace part = first_of(target.longer ? *target.longer(count) : *target.trace, count);
   if (options.branches) {
     throw InputError({"", 0, "branches"},
                      "runs of `protocol` start empty and need not be steady, so there is one start. Remove --branches, "
@@ -277,7 +277,7 @@ GoodputSearch search_with_branches(const SearchTarget& target, const GoodputSear
   GoodputSearch out = search_once(target, led, options, on_load_point, quiet);
   if (options.branches && !target.aligned) {
     const auto first = [&](std::size_t count) {
-      const bool more = target.longer && count > target.trace->requests.size();
+      const bool more = target.longer && count > target.trace->steady();
       return first_of(more ? *target.longer(count) : *target.trace, count);
     };
     const auto told = [&](const LoadPoint& p) {

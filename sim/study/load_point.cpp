@@ -277,12 +277,13 @@ SloScore score_of(std::span<const RequestRecord> measured, const Slo& slo) {
 
 double arrival_rate(const RequestTrace& trace) {
   trace.validate();
-  const Ticks span = trace.requests.back().arrival - trace.requests.front().arrival;
+  const std::size_t first = trace.steady() > 1 ? trace.ramp : 0;
+  const Ticks span = trace.requests.back().arrival - trace.requests[first].arrival;
   if (span <= Ticks{}) {
     throw InputError({trace.source, 0, "requests"},
                      "all requests arrive at once, so their arrivals cannot be scaled to a rate.");
   }
-  return static_cast<double>(trace.requests.size() - 1) / seconds(span);
+  return static_cast<double>(trace.requests.size() - first - 1) / seconds(span);
 }
 
 RequestTrace at_rate(const RequestTrace& trace, double rate) {
@@ -295,7 +296,7 @@ RequestTrace at_rate(const RequestTrace& trace, double rate) {
 }
 
 RequestTrace first_of(const RequestTrace& trace, std::size_t count) {
-  std::vector<std::size_t> positions(std::min(count, trace.requests.size()));
+  std::vector<std::size_t> positions(std::min(count + trace.ramp, trace.requests.size()));
   std::iota(positions.begin(), positions.end(), std::size_t{0});
   return trace.select(positions);
 }
@@ -332,6 +333,7 @@ RequestTrace one_at_a_time(const RequestTrace& trace) {
     out.requests[i].arrival = kApart * static_cast<std::int64_t>(i);
     out.requests[i].output_tokens = 1;
   }
+  out.drop_unfilled_blocks();
   return out;
 }
 
@@ -372,7 +374,7 @@ bool drifts(std::span<const double> series, double max_drift) {
 
 LoadPoint measure_load_point(const RunResult& run, double rate, const GoodputOptions& options, const Backlog& backlog) {
   const std::span<const RequestRecord> all = run.requests;
-  const std::size_t first = backlog.requests + backlog.meanwhile;
+  const std::size_t first = backlog.requests + backlog.meanwhile + run.ramp;
   const MeasuredPart part =
       options.count_all ? whole_of(all) : filled_part(all, first, measured_part(all, first, options));
   const std::span<const RequestRecord> measured = all.subspan(part.begin, part.size());
@@ -399,7 +401,7 @@ LoadPoint measure_load_point(const RunResult& run, double rate, const GoodputOpt
     probe.slo.holds =
         probe.slo.holds && probe.stable && probe.completed >= options.min_completed * probe.measured_offered;
   }
-  probe.requests = std::ssize(run.requests);
+  probe.requests = std::ssize(run.requests) - static_cast<std::int64_t>(run.ramp);
   probe.measured_requests = static_cast<std::int64_t>(part.size());
   probe.steps = run.steps;
   probe.fingerprint = run.fingerprint;

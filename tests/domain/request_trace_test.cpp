@@ -72,4 +72,30 @@ TEST_CASE("a selection keeps the prefixes of what it takes") {
   CHECK_FALSE(RequestTrace{"none", {{Ticks{}, 1, 1}}}.select(std::span(positions).first(0)).prefixes.known());
 }
 
+TEST_CASE("where outputs are cut, blocks of answers that they no longer fill go") {
+  RequestTrace trace{"test", {{Ticks{1}, 6, 7}, {Ticks{2}, 8, 5}, {Ticks{3}, 3, 1}}};
+  trace.prefixes = {4, 5, {0, 3, 6, 6}, {0, 1, 2, 0, 3, 4}};
+  trace.validate();
+  trace.drop_unfilled_blocks();
+  CHECK(trace.prefixes.ids.size() == 6);  // 12, 12 and 3 tokens are in KV memory: nothing to drop
+  for (Request& r : trace.requests) {
+    r.output_tokens = 1;
+  }
+  CHECK_THROWS_AS(trace.validate(), InputError);
+  trace.drop_unfilled_blocks();  // 6, 8 and 3 tokens
+  trace.validate();
+  CHECK(trace.prefixes.ids == std::vector<std::int32_t>{0, 0, 3});
+  CHECK(trace.prefixes.start == std::vector<std::int64_t>{0, 1, 3, 3});
+}
+
+TEST_CASE("a selection keeps the ramp that it takes") {
+  RequestTrace trace{"test", {{Ticks{1}, 4, 1}, {Ticks{2}, 4, 1}, {Ticks{3}, 4, 1}, {Ticks{4}, 4, 1}}};
+  trace.ramp = 2;
+  CHECK(trace.steady() == 2);
+  const std::size_t positions[] = {1, 2, 3};
+  const RequestTrace taken = trace.select(positions);
+  CHECK(taken.ramp == 1);
+  CHECK(taken.steady() == 2);
+}
+
 }  // namespace epsim

@@ -111,6 +111,26 @@ TEST_CASE("M/D/1: the knee is where Pollaczek and Khinchine put it") {
   }
 }
 
+TEST_CASE("M/D/1: a ramp ahead of the trace, which is not steady yet, does not move the knee") {
+  const RequestTrace steady = poisson(40'000, 1);
+  RequestTrace trace{"queue", {}};
+  for (int i = 0; i < 4'000; ++i) {
+    trace.requests.push_back({std::chrono::seconds(10 * i), 1, 1});  // a tenth of the rate of what follows
+  }
+  trace.ramp = trace.requests.size();
+  for (const Request& r : steady.requests) {
+    trace.requests.push_back({std::chrono::seconds(40'000) + r.arrival, 1, 1});
+  }
+  const GoodputSearch found = search(trace, {}), without = search(steady, {});
+  CHECK(found.knee.rate == doctest::Approx(without.knee.rate).epsilon(0.01));
+  CHECK(found.best.requests == without.best.requests);
+  // Rates are those of the requests behind the ramp: 40,000 at about 1/s, the 4,000 ahead ten times as far apart.
+  const RequestTrace scaled = at_rate(first_of(trace, 100), 50);
+  REQUIRE(scaled.requests.size() == 4'100);
+  CHECK(to_seconds(scaled.requests.back().arrival - scaled.requests[4'000].arrival).count() ==
+        doctest::Approx(99 / 50.0));
+}
+
 TEST_CASE("M/D/1: the knee's sensitivity to k follows theory, and never falls with k") {
   const GoodputSearch found = search(poisson(40'000, 2), {});
   REQUIRE(found.sensitivity.size() == 7);

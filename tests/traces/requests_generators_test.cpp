@@ -9,6 +9,7 @@
 #include <string>
 
 #include "sim/core/statistics.h"
+#include "tests/support/errors.h"
 #include "tests/support/paths.h"
 #include "tests/traces/requests_support.h"
 #include "tests/traces/support.h"
@@ -193,6 +194,33 @@ TEST_CASE("sessions end where their context is full") {
     inputs.insert(r.input_tokens);
   }
   CHECK(inputs == std::set<std::int32_t>{100, 250});
+}
+
+TEST_CASE("sessions: the ramp is four mean lifetimes, after which arrivals come at their lasting rate") {
+  // 4 x 4 turns x 10 s = 160 s of 1600 s. Turns a second at time t: 1/s x 4 (1 - exp(-t / 40 s)), where a turn goes on
+  // with chance 3/4 after 10 s, so that they die at 1/40 s. 640 of them would come in 160 s in the steady state; missing
+  // are 4/s x 40 s x (1 - exp(-4)) = 157. Deviation: conversations x E[turns^2] = 160 x 28.
+  const std::string tail = "turns: 4, max_context: 100000, duration: ";
+  const RequestTrace t = table_of(kSessions + tail + "1600s}").trace;
+  CHECK(std::abs(static_cast<double>(t.ramp) - 483) < 4 * std::sqrt(160 * 28.0));
+  CHECK(std::abs(static_cast<double>(t.steady()) - 4 * 1440) < 4 * std::sqrt(1440 * 28.0));
+  CHECK(t.requests[t.ramp - 1].arrival < to_ticks(Seconds{160}));
+  CHECK(t.requests[t.ramp].arrival >= to_ticks(Seconds{160}));
+  const RequestTrace all_ramp = table_of(kSessions + tail + "100s}").trace;
+  CHECK(all_ramp.steady() == 0);
+}
+
+TEST_CASE("sessions of which no turn fits are refused, and those that never come") {
+  const InputError full =
+      test::error_of<InputError>([] { table_of(kSessions + "turns: 5, max_context: 149, count: 10}"); });
+  test::check_contains(full.what(), {"max_context", "no first turn of 1000 conversations fits in 149 tokens"});
+  CHECK_NOTHROW(table_of(kSessions + "turns: 5, max_context: 150, count: 10}"));
+  const InputError rare = test::error_of<InputError>([] {
+    table_of(  // one in ten fits: 50,000 conversations take 5e7 s
+        "{kind: sessions, session_rate: 0.001/s, think_time: 1s, turns: 1, max_context: 101, count: 5000, "
+        "lengths: {input: {kind: uniform, min: 1, max: 1000}, output: {kind: fixed, tokens: 1}}}");
+  });
+  test::check_contains(rare.what(), {"count", "in the 106 days that a run can be long"});
 }
 
 // The lengths of n requests.

@@ -1,7 +1,7 @@
 // Conversations: sessions start by a Poisson process and have a geometric number of turns. The next turn comes
 // `think_time` (exponential, this mean; it includes the time of the answer) after the one before. Its input is all that
 // went before (inputs and answers) and the new tokens that the lengths draw; prefix blocks, of answers too, say what is shared. The trace
-// starts with no session open.
+// starts with no session open; RequestTrace::ramp says how many of its requests come before as many are as will be.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +16,10 @@
 namespace epsim {
 
 namespace {
+
+// Mean times of a conversation, turns x think_time, after which as many end as start: exp(-4) = 2 % are missing then.
+constexpr double kLifetimes = 4;
+constexpr std::uint64_t kHopeless = 1000;  // conversations without a turn
 
 struct SessionPlan {
   double session_rate, turns, think_s;
@@ -32,7 +36,7 @@ constexpr KeyTable kSessionKeys =
         {"system_tokens", key::whole(), key::is(0), "Tokens of a system prompt that all conversations share."},
         {"max_context", key::whole(Bound::kPositive), key::kRequired,
          "A conversation ends before it exceeds this many tokens."},
-        {"block_tokens", key::whole(Bound::kPositive), key::is(512), "Tokens per prefix block."},
+        {"block_tokens", key::whole(Bound::kPositive), key::is(64), "Tokens per prefix block."},
     }) +
     kExtentKeys + kLengthKeys;
 
@@ -80,6 +84,9 @@ class SessionArrivals {
 
   RequestTable run(const Extent& extent, const ConfigReader& in) {
     while (extent.goes_on(table_.trace.requests.size(), std::min(next_start_, next_turn()))) {
+      in.check(
+          std::min(next_start_, next_turn()) < Ticks::max(), "count",
+          fmt::format("only {} requests arrive in the 106 days that a run can be long.", table_.trace.requests.size()));
       // The bounds are those of every trace; sessions make more requests than the starts alone tell.
       in.check(static_cast<double>(table_.trace.requests.size()) < kMaxRequests, "duration",
                "the trace gets too many requests.");
@@ -93,7 +100,13 @@ class SessionArrivals {
         open_.pop();
         take_turn(std::move(session));
       }
+      in.check(sessions_ < kHopeless || !table_.trace.requests.empty(), "max_context",
+               fmt::format("no first turn of {} conversations fits in {} tokens.", sessions_, plan_.max_context));
     }
+    const Ticks steady = to_ticks(Seconds{std::min(9.2e6, kLifetimes * plan_.turns * plan_.think_s)});
+    const std::vector<Request>& all = table_.trace.requests;
+    table_.trace.ramp =
+        static_cast<std::size_t>(std::ranges::lower_bound(all, steady, {}, &Request::arrival) - all.begin());
     return std::move(table_);
   }
 
