@@ -343,8 +343,9 @@ void SglangScheduler::retract_decodes() {
   }
   const std::int64_t steps = knobs_.ratio.retract_steps;
   const auto enough = [&] {
-    return knobs_.retracts_for_next_step ? kv().has_room(decodes().pages_to_begin())
-                                         : kv().room() * kv().block_tokens() >= std::ssize(order) * steps;
+    // Drafts may begin more pages than the tokens of the steps ahead fill.
+    return kv().has_room(decodes().pages_to_begin()) &&
+           (knobs_.retracts_for_next_step || kv().room() * kv().block_tokens() >= std::ssize(order) * steps);
   };
   bool first = true;
   while (order.size() > 1 && (first || !enough())) {
