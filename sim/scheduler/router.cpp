@@ -5,7 +5,8 @@
 namespace epsim {
 namespace {
 
-constexpr double kCacheThreshold = 0.5, kBalanceThreshold = 1.5;
+constexpr double kCacheThreshold = 0.3, kBalanceRatio = 1.5;
+constexpr std::int64_t kBalanceDifference = 64;  // requests
 
 std::size_t first_least(std::span<const RouterChoice> choices) {
   const auto least = std::min_element(choices.begin(), choices.end(),
@@ -28,8 +29,9 @@ std::size_t pick_choice(std::span<const RouterChoice> choices, std::int64_t inpu
   for (const RouterChoice& choice : choices) {
     most_loaded = std::max(most_loaded, choice.load);
   }
-  const bool balanced =
-      static_cast<double>(most_loaded) <= kBalanceThreshold * static_cast<double>(choices[least].load);
+  const std::int64_t least_loaded = choices[least].load;
+  const bool balanced = most_loaded - least_loaded <= kBalanceDifference ||
+                        static_cast<double>(most_loaded) <= kBalanceRatio * static_cast<double>(least_loaded);
   const bool enough =
       static_cast<double>(choices[cached].cached_tokens) > kCacheThreshold * static_cast<double>(input_tokens);
   return balanced && enough ? cached : least;

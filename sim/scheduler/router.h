@@ -1,11 +1,11 @@
 // Chooses the DP rank of an arriving request, or the instance (deployment.h).
 //
-//   cache_aware : the rank whose prefix cache holds most of the request's input, when that is over half of it and the
-//                 ranks are balanced; else the least loaded one. Balanced: the most loaded rank has at most 1.5 x as
-//                 many unfinished requests' tokens as the least loaded one.
-//   Source : sgl-project/sglang sgl-router v0.1.4, src/policies/cache_aware.rs and its README: cache threshold 0.5,
-//            relative balance threshold 1.5 (the balance in requests there, here in tokens; its approximate tree is the
-//            router's own guess of what a worker holds, here the truth).
+//   cache_aware : the rank whose prefix cache holds most of the request's input, when that is over 30 % of it; else the one
+//                 with the fewest unfinished requests. That one too where ranks are out of balance: the most loaded has
+//                 over 64 requests more, and over 1.5 times as many.
+//   Source : sgl-project/sglang v0.5.9, sgl-model-gateway/src/policies/cache_aware.rs, and the defaults of its
+//            command line (src/main.rs, router_args.py). Its approximate tree is the router's own guess of what a
+//            worker holds, here the truth.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +21,11 @@ namespace epsim {
 
 // What is known of a rank or an instance that could take a request.
 struct RouterChoice {
-  std::int64_t load = 0;           // input and output tokens of its unfinished requests; least_requests: their score
+  std::int64_t load = 0;           // Scheduler::load
   std::int64_t cached_tokens = 0;  // of the request's input; 0 throughout but for cache_aware
 };
 
-// The choice of cache_aware, and with nothing cached the one with the least load.
+// The choice of cache_aware; with nothing cached that is the one with the least load.
 std::size_t pick_choice(std::span<const RouterChoice> choices, std::int64_t input_tokens);
 
 class RequestRouter {

@@ -107,12 +107,15 @@ class Scheduler {
   // Whether the head of the queue waited for KV blocks in the latest step.
   bool head_lacks_blocks() const { return head_lacks_blocks_ && !waiting_.empty(); }
   const KvPool& kv() const { return kv_; }
-  // Requests that have come here and hold no KV memory; what routers go by.
+  // Requests that have come here and hold no KV memory.
   std::int64_t waiting_requests() const {
     return static_cast<std::int64_t>(waiting_.size() + remote_.size() + unseen_.size() + unheard_.size());
   }
+  // What the rule goes by.
   std::int64_t load(Router rule) const {
-    return rule == Router::kLeastRequests ? 4 * waiting_requests() + running_requests() : outstanding_tokens_;
+    return rule == Router::kLeastTokens  ? outstanding_tokens_
+           : rule == Router::kCacheAware ? waiting_requests() + running_requests()
+                                         : 4 * waiting_requests() + running_requests();
   }
   // Requests that hold KV memory here. One whose keys and values are on their way counts where they come from.
   std::int64_t running_requests() const {
