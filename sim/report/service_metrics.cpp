@@ -407,9 +407,17 @@ double gpu_load_deviation(Run r) {
 
 double gpu_idle_s(Run r) {
   const std::vector<double>& busy = r.detail.gpu_busy_s;
-  const auto instances = static_cast<double>(std::max<std::size_t>(1, r.instances.size()));
-  const double mean =
-      ratio(std::accumulate(busy.begin(), busy.end(), 0.0) * instances, static_cast<double>(r.detail.gpus));
+  const auto width = static_cast<std::size_t>(r.detail.gpus);
+  double mean = 0;  // every instance's own: its steps wait for its GPUs
+  std::size_t first = 0;
+  for (const InstanceTotals& instance : r.instances) {
+    const auto gpus = static_cast<std::size_t>(instance.gpus);
+    for (std::size_t row = first; gpus > 0 && row + gpus <= busy.size(); row += width) {
+      const auto own = std::span(busy).subspan(row, gpus);
+      mean += std::accumulate(own.begin(), own.end(), 0.0) / static_cast<double>(gpus);
+    }
+    first += gpus;
+  }
   return r.time.by_part[static_cast<std::size_t>(LayerPart::kExperts)].count() - mean;
 }
 

@@ -75,6 +75,20 @@ TEST_CASE("summary.json holds the figures of the summary") {
   CHECK(json["straggler"]["gpu_idle_s"] == json["time_by_part"]["experts_s"].get<double>() - 0.375);
 }
 
+TEST_CASE("GPUs wait for those of their own instance alone") {
+  // Three GPUs with 0.5, 0.25 and 0.5 s of expert work: 0.375 s on average in the first instance, of two, and 0.5 in the
+  // second. Expert work of the two instances' slowest GPUs: 1 s.
+  RunResult run = test::sample_run();
+  run.instances.push_back(run.instances[0]);
+  run.instances[1].gpus = 1;
+  run.detail.gpus = 3;
+  run.detail.gpu_load = {300, 100, 200, 0, 0, 0};
+  run.detail.gpu_busy_s = {0.5, 0.25, 0.5, 0, 0, 0};
+  run.time.by_part[static_cast<std::size_t>(LayerPart::kExperts)] = Seconds(1.0);
+  const nlohmann::json json = nlohmann::json::parse(summary_json(summarize(run), info()));
+  CHECK(json["straggler"]["gpu_idle_s"] == 1.0 - 0.875);
+}
+
 TEST_CASE("keys keep their order, and the text ends with a newline") {
   const std::string text = summary_json(summarize(test::sample_run()), info());
   CHECK(text.substr(0, 58) == "{\n  \"format\": 1,\n  \"epsim_version\": \"0.1.0\",\n  \"scenario\":");
