@@ -97,6 +97,19 @@ class PolicyTest(unittest.TestCase):
         with self.assertRaisesRegex(epsim.InputError, "@epsim.policy"):
             epsim.compare(SMALL, ["base", in_order.function])
 
+    def test_names_can_name_files(self):
+        for name in ("a/b", "../b", ".hidden"):
+            with self.assertRaisesRegex(epsim.InputError, "cannot name files"):
+                epsim.compare(SMALL, ["base", epsim.policy(in_order.function, name=name)])
+
+    def test_no_policies_are_refused(self):
+        for study in (epsim.compare, epsim.goodput):
+            for none in ([], None, ()):
+                with self.assertRaisesRegex(epsim.InputError, "name at least one"):
+                    study(SMALL, none)
+        with self.assertRaisesRegex(epsim.InputError, "name at least one"):
+            epsim.sweep(SMALL, {"seed": [1]}, [])
+
     def test_names_are_its_own(self):
         for name in ("eplb", "in_order"):
             with self.assertRaises(epsim.InputError):

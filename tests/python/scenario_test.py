@@ -78,6 +78,16 @@ class ScenarioTest(unittest.TestCase):
         self.assertEqual(error.allowed[0], "parallelism")
         self.assertIsInstance(error, ValueError)
 
+    def test_values_of_numpy(self):
+        numpy = __import__("numpy")
+        s = epsim.load(SMALL).with_({"seed": numpy.int64(7), "requests": {
+            "kind": "diurnal", "hourly_rates": numpy.full(24, 2.5), "count": 10, "input_tokens": 100,
+            "output_tokens": numpy.int32(5)}})
+        self.assertEqual(s.seed, 7)
+        self.assertEqual(len(s.requests.hourly_rates), 24)
+        with self.assertRaisesRegex(TypeError, "not object"):
+            s.with_({"seed": [object()]})
+
     def test_a_missing_file_is_an_input_error(self):
         with self.assertRaises(epsim.InputError):
             epsim.load("nowhere.yaml")

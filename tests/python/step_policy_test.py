@@ -66,6 +66,10 @@ class StepPolicyTest(unittest.TestCase):
         text = refused(self, lambda requests, predicted, home: requests["no such row"], "IndexError")
         self.assertIn("step_policy_test.py", text)
 
+    def test_refuses_options_that_it_has_not(self):
+        with self.assertRaisesRegex(TypeError, "no option 'acuracy'; there are extra_experts"):
+            epsim.step_policy(stay_home.function, name="other", acuracy=0.9)
+
     def test_refuses_what_is_no_decision(self):
         refused(self, lambda r, p, h: None, "whole numbers \\[16, 64\\]")
         refused(self, lambda r, p, h: r.astype(float), "whole numbers")

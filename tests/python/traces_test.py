@@ -68,6 +68,9 @@ class TracesTest(unittest.TestCase):
         self.assertIn("<svg", compared._repr_html_())
         with self.assertRaises(epsim.InputError):
             trace.slice(rows=(4, 5))
+        for wrong in ((-2, 3), (3, 1), (1, 1)):
+            with self.assertRaisesRegex(epsim.InputError, "0 <= first < end"):
+                trace.slice(rows=wrong)
         with self.assertRaises(epsim.InputError):
             epsim.traces.compare(trace, trace.slice(layers=[2]))
 

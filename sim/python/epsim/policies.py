@@ -7,6 +7,7 @@ from typing import Any, Callable, Optional
 from . import _native
 
 Shape = _native.Shape
+_RUN_KEYS = ("accuracy", "distortion", "planning_time", "copy_efficiency")
 
 
 class Policy:
@@ -67,11 +68,15 @@ def step_policy(function: Optional[Callable] = None, *, name: Optional[str] = No
     """
     if function is None:
         return lambda given: step_policy(given, name=name, extra_experts=extra_experts, on_demand=on_demand, **run)
+    for key in run:
+        if key not in _RUN_KEYS:
+            raise TypeError(f"step_policy() has no option '{key}'; there are extra_experts, on_demand, "
+                            f"{', '.join(_RUN_KEYS)}")
     options = {"extra_experts": extra_experts, "on_demand": on_demand, **run}
     return StepPolicy(function, name or function.__name__, options)
 
 
-def given(policies: Any) -> list[tuple[str, Any, Any]]:
+def given(policies: Any, needed: bool = True) -> list[tuple[str, Any, Any]]:
     """Labels and policies as (name, function or None, options of a per-step function or None); names differ."""
     from .errors import InputError
 
@@ -83,8 +88,12 @@ def given(policies: Any) -> list[tuple[str, Any, Any]]:
                              "@epsim.step_policy.", key="policies")
     out = [(one.name, one.function, one.per_step) if isinstance(one, Policy) else (str(one), None, None)
            for one in policies or []]
+    if needed and not out:
+        raise InputError("`policies`: empty; name at least one policy, such as 'base' or 'eplb'.", key="policies")
     names = [name for name, _, _ in out]
     for name, function, _ in out:
+        if function is not None and ("/" in name or name.startswith(".")):
+            raise InputError(f"`policies`: '{name}' cannot name files; leave out '/' and a leading '.'.", key="policies")
         if names.count(name) > 1 or (function is not None and name in _native.policy_kinds()):
             raise InputError(f"`policies`: the name '{name}' is taken; policies of one study have different names.",
                              key="policies")

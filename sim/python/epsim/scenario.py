@@ -34,7 +34,16 @@ def _text(value: Any) -> str:
         return value
     if isinstance(value, Section):
         value = value.to_dict()
-    return json.dumps(value, default=lambda other: other.item() if hasattr(other, "item") else other.tolist())
+    return json.dumps(value, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and arrays of NumPy, columns of pandas, sections inside lists."""
+    if isinstance(value, Section):
+        return value.to_dict()
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a value of a scenario is a text, a number, a list or a dict, not {type(value).__name__}")
 
 
 def assignments(overrides: Any) -> list[str]:

@@ -114,7 +114,7 @@ def sweep(scenario: Any, vary: Mapping[str, Sequence[Any]], policies: Any = None
     progress: True, or a function of (points ended, points to run). The rest is as in run().
     """
     axes = [(key, [_text(value) for value in _several(values)]) for key, values in vary.items()]
-    pairs = given(policies)
+    pairs = given(policies, needed=policies is not None)
     with _Follow(progress, "points") as follow:
         return Sweep(_native.sweep(_document(scenario, overrides), axes, pairs, measure, slo, tolerance, only_listed,
                                    _folder(folder), overwrite, retry_failed, threads, follow))
@@ -214,7 +214,7 @@ def balance(scenario: Any, policies: Any = None, *, overrides: Any = None) -> Ba
 
     policies: as in compare(); None: the scenario's own. Balancedness is mean / max GPU load, 1 = perfect.
     """
-    return Balance(_native.balance(_document(scenario, overrides), given(policies)))
+    return Balance(_native.balance(_document(scenario, overrides), given(policies, needed=policies is not None)))
 
 
 def diagnose(counts: Any, later: Any = None, *, scenario: Any = None, model: Any = None, node: str = "DGX-H200",

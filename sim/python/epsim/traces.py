@@ -6,10 +6,21 @@ import os
 from typing import Any, Optional, Sequence
 
 from . import _native
+from .errors import InputError
 from .results import _Answer, _bars, _pandas, _read
 
 
 _ALL = 2**63 - 1
+
+
+def _range(name: str, given: Any) -> tuple[int, int]:
+    """First and count of (first, end), all of None."""
+    if given is None:
+        return 0, _ALL
+    first, end = given
+    if not 0 <= first < end:
+        raise InputError(f"`{name}`: ({first}, {end}) is no range (first, end) with 0 <= first < end.", key=name)
+    return first, end - first
 
 
 class Trace:
@@ -69,8 +80,7 @@ class Trace:
     def slice(self, rows: Any = None, tokens: Any = None, layers: Sequence[int] = ()) -> "Trace":
         """A part of it: rows and tokens as (first, end), the end left out, None for all; layers by their numbers in the
         model, () for all."""
-        ranges = [(0, _ALL) if given is None else (given[0], given[1] - given[0]) for given in (rows, tokens)]
-        return Trace(self._native.slice(*ranges, list(layers)))
+        return Trace(self._native.slice(_range("rows", rows), _range("tokens", tokens), list(layers)))
 
     def save(self, path: Any, format: str = "epsim", overwrite: bool = False) -> None:
         """Writes the trace; format: epsim (HDF5, traces/FORMAT.md), or one of `epsim trace convert --help`."""
