@@ -49,13 +49,13 @@ struct RequestTrace {
   std::vector<Request> requests;  // by arrival time
   PrefixBlocks prefixes{};
   ClosedLoop closed_loop{};  // with clients, arrivals are 0 here: a request arrives when its client sends it
-  std::size_t ramp = 0;      // first requests, of sources that are not steady yet: studies of rates leave them out
+  std::size_t ramp = 0;  // requests at the start, while the source is not steady yet: studies of rates leave them out
 
   std::size_t steady() const { return requests.size() - ramp; }  // behind the ramp
   // Throws InputError unless arrivals are in order, every request has input and output tokens, and its prefix blocks
   // are ones that its input and answer fill.
   void validate() const;
-  // Where outputs have been cut: blocks of answers that are not filled any longer go.
+  // Drops the blocks of answers that are no longer filled once outputs have been cut.
   void drop_unfilled_blocks();
   // The requests at these positions, in this order, with their prefixes.
   RequestTrace select(std::span<const std::size_t> positions) const;

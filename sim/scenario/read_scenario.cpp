@@ -110,7 +110,7 @@ std::function<RequestTrace(std::size_t)> request_maker(const Config& config, See
   const auto turn = std::make_shared<std::mutex>();
   return [document = config.clone(), seed, turn](std::size_t count) {
     const std::lock_guard lock(*turn);
-    // As many behind those of a ramp: it has its length whatever comes after it, and is known in full when it has ended.
+    // `count` requests after the ramp, whose length does not depend on how many follow and is known once it has ended.
     for (std::size_t all = count;;) {
       Config own = document.clone();
       own.set(fmt::format("requests.count={}", all));

@@ -174,8 +174,11 @@ std::int64_t read_graphs(ConfigReader& in, const EngineSite& site, Series series
                      series == Series::k04 ? sglang_graph_sizes(site, wishes) : sglang_0_5_graph_sizes(site, wishes));
   // cuda_graph_runner.py, get_batch_sizes_to_capture: with DP attention the tokens of a graph divide over the GPUs of a rank.
   const std::int64_t over = series == Series::k05 && site.dp_ranks > 1 ? site.gpus / site.dp_ranks : 1;
-  std::erase_if(out.sizes, [&](std::int64_t n) { return (largest && n > *largest) || n * (1 + drafts) % over != 0; });
+  std::erase_if(out.sizes, [&](std::int64_t n) { return largest && n > *largest; });
   in.check(!out.sizes.empty(), "cuda_graph_max_bs", "no size of cuda_graph_bs is this small.");
+  std::erase_if(out.sizes, [&](std::int64_t n) { return n * (1 + drafts) % over != 0; });
+  in.check(!out.sizes.empty(), in.has("cuda_graph_bs") ? "cuda_graph_bs" : "cuda_graph_max_bs",
+           fmt::format("SGLang captures sizes whose tokens divide over the {} GPUs of a DP rank; none is left.", over));
   const std::int64_t most = out.sizes.back();
   for (std::int64_t& size : out.sizes) {
     size *= 1 + drafts;  // sizes count requests; each has a token and its drafts in a step

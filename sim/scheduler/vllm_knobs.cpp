@@ -43,9 +43,8 @@ constexpr KeyTable kVllmKeys =
 constexpr KeyTable kVllm014Keys =
     KeyTable(
         {{"scheduler_reserve_full_isl", key::flag(), key::is(kVllm.reserve_full_isl),
-          "A prompt enters when all of it fits, not its first chunk alone; vLLM's default since March 2026 (pull "
-          "request "
-          "37307)."},
+          "A prompt enters only when all of it fits, not just its first chunk; on by default in vLLM since March "
+          "2026 (pull request 37307)."},
          {"async_scheduling", key::flag(), key::by("true; false with drafter none"),
           "A batch is put together while the step before it runs; false: when the tokens of that step are known."},
          {"cudagraph_capture_sizes", key::wholes(Bound::kPositive),

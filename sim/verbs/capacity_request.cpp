@@ -351,7 +351,8 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
   }
   out.prices.usd_per_kwh = given.quantity("kwh", "usd/kWh", 0, true);
   if (out.prices.usd_per_kwh > 0 && out.prices.own.empty()) {
-    throw InputError({"", 0, "kwh"}, "listed prices have power in them; it is added to your own, which --price gives.");
+    throw InputError({"", 0, "kwh"},
+                     "listed prices include power; --kwh applies to your own prices, given by --price.");
   }
   out.most_usd_per_hour = given.quantity("budget", "usd/h", 0);
   out.most_watts = 1e3 * given.quantity("power", "kW", 0);

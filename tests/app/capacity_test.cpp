@@ -96,7 +96,7 @@ TEST_CASE("capacity refuses what it cannot answer") {
   std::ofstream(dir / "prices.txt") << "# list prices\np5.48xlarge=55usd/h\np5en.48xlarge=63\n";
   refused(demand + "--ttft 1s --price prices.txt", "prices.txt:3");
   refused(demand + "--ttft 1s --kwh 0.12usd/kWh",
-          "listed prices have power in them; it is added to your own, which --price gives.");
+          "listed prices include power; --kwh applies to your own prices, given by --price.");
   const std::string trace = "--ttft 1s --set 'requests={kind: azure_csv, path: trace.csv}'";
   std::ofstream(dir / "trace.csv") << "TIMESTAMP,ContextTokens,GeneratedTokens\n";
   refused(trace, "trace.csv");

@@ -123,35 +123,31 @@ TEST_CASE("all ranks share a step, and one without work idles through it") {
   check_times(run.requests[2], 10, 30, 30);
 }
 
-TEST_CASE("least_tokens sends a request where the least work is left") {
-  // A (50 + 10) to rank 0, B (20 + 5) to rank 1, C (30 + 5) to rank 1: 25 < 60. Then 60 = 60, so D goes to rank 0.
-  const RequestTrace trace = trace_of({{0, 50, 10}, {0, 20, 5}, {0, 30, 5}, {0, 1, 1}});
+// The rank of each request, of two that take 10 ms a step.
+std::vector<std::int32_t> ranks_by(Router router, const RequestTrace& trace) {
   ServingOptions options = one_rank(100);
   options.dp_ranks = 2;
-  options.router = Router::kLeastTokens;
+  options.router = router;
   FixedPricer pricer(10_ms);
   const RunResult run = simulate(trace, options, pricer, {});
-  const std::int32_t expected[] = {0, 1, 1, 0};
-  for (std::size_t i = 0; i < 4; ++i) {
-    CAPTURE(i);
-    CHECK(run.requests[i].rank == expected[i]);
+  std::vector<std::int32_t> out;
+  for (std::size_t i = 0; i < trace.requests.size(); ++i) {
+    out.push_back(run.requests[i].rank);
   }
+  return out;
+}
+
+TEST_CASE("least_tokens sends a request where the least work is left") {
+  // A (50 + 10) to rank 0, B (20 + 5) to rank 1, C (30 + 5) to rank 1: 25 < 60. Then 60 = 60, so D goes to rank 0.
+  CHECK(ranks_by(Router::kLeastTokens, trace_of({{0, 50, 10}, {0, 20, 5}, {0, 30, 5}, {0, 1, 1}})) ==
+        std::vector<std::int32_t>{0, 1, 1, 0});
 }
 
 TEST_CASE("least_requests sends a request where the fewest wait and run, a waiting one counted fourfold") {
   // A (11 steps of 10 ms) to rank 0, B (one) to rank 1. At 25 ms A runs and B has ended: C to rank 1, where it waits; then 1
   // running is less than 1 waiting, so D goes to rank 0. In turns C would go to rank 0 and D to rank 1.
-  const RequestTrace trace = trace_of({{0, 50, 11}, {0, 1, 1}, {25, 1, 1}, {25, 1, 1}});
-  ServingOptions options = one_rank(100);
-  options.dp_ranks = 2;
-  options.router = Router::kLeastRequests;
-  FixedPricer pricer(10_ms);
-  const RunResult run = simulate(trace, options, pricer, {});
-  const std::int32_t expected[] = {0, 1, 1, 0};
-  for (std::size_t i = 0; i < 4; ++i) {
-    CAPTURE(i);
-    CHECK(run.requests[i].rank == expected[i]);
-  }
+  CHECK(ranks_by(Router::kLeastRequests, trace_of({{0, 50, 11}, {0, 1, 1}, {25, 1, 1}, {25, 1, 1}})) ==
+        std::vector<std::int32_t>{0, 1, 1, 0});
 }
 
 TEST_CASE("an arrival at the very end of a step joins the next one") {

@@ -16,6 +16,7 @@
 #include "sim/scheduler/sglang_0_5_defaults.h"
 #include "sim/scheduler/sglang_knobs.h"
 #include "sim/scheduler/vllm_knobs.h"
+#include "tests/support/errors.h"
 #include "tests/support/small_scenario.h"
 
 namespace epsim {
@@ -248,7 +249,7 @@ TEST_CASE("SGLang v0.5's fraction of static memory, chunks, graphs and attention
                   .serving.overlap_schedule);
 }
 
-TEST_CASE("SGLang's graphs divide over the GPUs of a DP rank; vLLM's blocks of MLA are those of its kernels") {
+TEST_CASE("SGLang's graphs divide over the GPUs of a DP rank") {
   const auto sizes = [](const std::string& more) {
     return small({"parallelism={attention_tp: 4}", "serving={engine: sglang_0_5, " + more + "}"}).serving.graphs.sizes;
   };
@@ -256,15 +257,11 @@ TEST_CASE("SGLang's graphs divide over the GPUs of a DP rank; vLLM's blocks of M
   REQUIRE(of_four.serving.dp_ranks > 1);
   CHECK(sizes("cuda_graph_max_bs: 16") == std::vector<std::int64_t>{4, 8, 12, 16});  // without 1 and 2
   CHECK(sizes("cuda_graph_bs: [2, 3, 4]") == std::vector<std::int64_t>{4});
-  const auto block = [](const std::string& node, const std::string& model, const std::string& engine) {
-    return small({"cluster={node: " + node + ", nodes: 2}", "model={architecture: " + model + ", dtype: bf16}",
-                  "parallelism={attention_tp: 1}", "serving={engine: " + engine + "}"})
-        .memory.kv_block_tokens;
-  };
-  CHECK(block("DGX-H200", "DeepSeek-V2-Lite", "vllm_0_14") == 64);
-  CHECK(block("p6-b200.48xlarge", "DeepSeek-V2-Lite", "vllm_v1") == 128);
-  CHECK(block("p4de.24xlarge", "DeepSeek-V2-Lite", "vllm_v1") == 16);
-  CHECK(block("DGX-H200", "olmoe-1b-7b", "vllm_0_14") == 16);
+  const InputError none = test::error_of<InputError>([&] { sizes("cuda_graph_bs: [1, 2, 3]"); });
+  test::check_contains(none.what(), {"`serving.cuda_graph_bs`", "divide over the 4 GPUs of a DP rank; none is left"});
+  const InputError too_small = test::error_of<InputError>([&] { sizes("cuda_graph_max_bs: 3"); });
+  test::check_contains(too_small.what(),
+                       {"`serving.cuda_graph_max_bs`", "divide over the 4 GPUs of a DP rank; none is left"});
 }
 
 TEST_CASE("SGLang 0.5 without DeepEP adds all tokens up in steps with prompts, and gathers them in the others") {
@@ -275,25 +272,6 @@ TEST_CASE("SGLang 0.5 without DeepEP adds all tokens up in steps with prompts, a
   const Scenario again = read_scenario(Config::from_text(s.resolved, "resolved.yaml"), {});
   CHECK(again.dispatch.network.transport == Transport::kAllReduce);
   CHECK(again.dispatch.decode_steps != nullptr);
-}
-
-TEST_CASE("windows and drafters in the KV pool, by engine") {
-  const auto memory = [](const std::string& engine, const std::string& node, const std::string& more = "") {
-    return small({"cluster={node: " + node + ", nodes: 2}", "serving={engine: " + engine + more + "}"}).memory;
-  };
-  CHECK(memory("sglang_0_5", "DGX-H200").window_share == 0.8);
-  CHECK(memory("sglang_0_5", "DGX-H200", ", swa_full_tokens_ratio: 0.5").window_share == 0.5);
-  CHECK(memory("sglang_0_5", "p6-b200.48xlarge").window_share == 1);
-  CHECK(memory("sglang_0_4_8", "DGX-H200").window_share == 1);
-  CHECK(memory("trtllm_1_x", "DGX-H200").window_share == 1);
-  CHECK(memory("vllm_0_14", "DGX-H200").window_share == 0);
-  const std::string drafts = ", speculative: {draft_tokens: 1, acceptance: 0.8}";
-  CHECK(memory("vllm_0_14", "DGX-H200", drafts).drafter);
-  CHECK(memory("trtllm_1_x", "DGX-H200", drafts).drafter);
-  CHECK_FALSE(memory("sglang_0_5", "DGX-H200", drafts).drafter);
-  CHECK_FALSE(
-      memory("vllm_0_14", "DGX-H200", ", speculative: {draft_tokens: 1, acceptance: 0.8, drafter: none}").drafter);
-  CHECK_FALSE(memory("vllm_0_14", "DGX-H200").drafter);
 }
 
 TEST_CASE("chunks, graphs and budgets by GPU") {

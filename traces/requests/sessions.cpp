@@ -1,7 +1,7 @@
 // Conversations: sessions start by a Poisson process and have a geometric number of turns. The next turn comes
 // `think_time` (exponential, this mean; it includes the time of the answer) after the one before. Its input is all that
 // went before (inputs and answers) and the new tokens that the lengths draw; prefix blocks, of answers too, say what is shared. The trace
-// starts with no session open; RequestTrace::ramp says how many of its requests come before as many are as will be.
+// starts with no session open; RequestTrace::ramp counts the requests before the number of open sessions is steady.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace epsim {
 
 namespace {
 
-// Mean times of a conversation, turns x think_time, after which as many end as start: exp(-4) = 2 % are missing then.
+// The number of open conversations is steady after so many mean lifetimes (turns x think_time): exp(-4) = 2 % are missing.
 constexpr double kLifetimes = 4;
 constexpr std::uint64_t kHopeless = 1000;  // conversations without a turn
 
