@@ -110,10 +110,9 @@ std::size_t Deployment::pick(std::span<const std::size_t> among, std::size_t& ne
   }
   std::vector<RouterChoice> choices;
   for (const std::size_t i : among) {
-    choices.push_back(
-        {instances_[i].load(rule), rule == Router::kCacheAware ? instances_[i].cached_tokens(request) : 0});
+    choices.push_back({instances_[i].load(), rule == Router::kCacheAware ? instances_[i].cached_tokens(request) : 0});
   }
-  return among[pick_choice(choices, result_.requests[static_cast<std::size_t>(request)].input_tokens)];
+  return among[pick_choice(rule, choices, result_.requests[static_cast<std::size_t>(request)].input_tokens)];
 }
 
 void Deployment::ended(std::int64_t requests) {
@@ -370,7 +369,7 @@ void Deployment::observe(std::size_t i) {
   SeriesRecorder::Levels now;
   const bool last_pool = in_last_pool(i);
   for (const auto& rank : instances_[i].ranks()) {
-    now.running += rank->running_requests();
+    now.running += rank->load().running;
     now.kv_blocks += last_pool ? rank->kv().used() : 0;
   }
   SeriesRecorder::Levels& before = levels_[i];

@@ -53,10 +53,10 @@ void Instance::on_idle() {
   std::for_each(ranks_.begin(), ranks_.end(), [](const auto& rank) { rank->on_idle(); });
 }
 
-std::int64_t Instance::load(Router rule) const {
-  std::int64_t sum = 0;
+RankLoad Instance::load() const {
+  RankLoad sum;
   for (const auto& rank : ranks_) {
-    sum += rank->load(rule);
+    sum += rank->load();
   }
   return sum;
 }

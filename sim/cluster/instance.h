@@ -79,7 +79,7 @@ class Instance {
   bool any_work() const;
   bool holds_prompts() const { return holds_prompts_; }  // in the latest pass
   void on_idle();
-  std::int64_t load(Router rule) const;
+  RankLoad load() const;
   // Most that any rank holds of the request's input in its prefix cache.
   std::int64_t cached_tokens(std::int32_t request) const;
 

@@ -50,7 +50,7 @@ constexpr KeyTable kKeys({
      "Engine whose scheduling rules apply."},
     {"budgets", key::one_of<BudgetsOf>(), key::is(BudgetsOf::kPerRank),
      "Whether token and request budgets are per DP rank, or of all ranks together."},
-    {"router", key::one_of<Router>(), key::by("round_robin; least_requests with vLLM, least_tokens with TensorRT-LLM"),
+    {"router", key::one_of<Router>(), key::by("round_robin; least_requests with vLLM, even_requests with TensorRT-LLM"),
      "Which DP rank takes a request."},
     {"step_gap", key::time(), key::is(Seconds(0)), "Time added to every step."},
     {"launch_time", key::time(), key::by("the engine's"),

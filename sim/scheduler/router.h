@@ -1,5 +1,7 @@
 // Chooses the DP rank of an arriving request, or the instance (deployment.h).
 //
+//   even_requests : as the engine does with one new request at a time. It assigns those that came in a step together, the
+//                 longest first, and keeps back what exceeds its ranks' largest batches until one has room.
 //   cache_aware : the rank whose prefix cache holds most of the request's input, when that is over 30 % of it; else the one
 //                 with the fewest unfinished requests. That one too where ranks are out of balance: the most loaded has
 //                 over 64 requests more, and over 1.5 times as many.
@@ -21,12 +23,12 @@ namespace epsim {
 
 // What is known of a rank or an instance that could take a request.
 struct RouterChoice {
-  std::int64_t load = 0;           // Scheduler::load
+  RankLoad load;
   std::int64_t cached_tokens = 0;  // of the request's input; 0 throughout but for cache_aware
 };
 
-// The choice of cache_aware; with nothing cached that is the one with the least load.
-std::size_t pick_choice(std::span<const RouterChoice> choices, std::int64_t input_tokens);
+// The choice of any rule but round_robin, which needs no figures. `choices` is not empty.
+std::size_t pick_choice(Router rule, std::span<const RouterChoice> choices, std::int64_t input_tokens);
 
 class RequestRouter {
  public:

@@ -35,7 +35,27 @@ void Scheduler::enqueue(std::int32_t request) {
   } else {
     waiting_.push(request);
   }
-  outstanding_tokens_ += tokens_of(record(request));
+  count_unfinished(request, 1);
+}
+
+void Scheduler::count_unfinished(std::int32_t request, std::int64_t change) {
+  const RequestRecord& r = record(request);
+  unfinished_input_ += change * r.input_tokens;
+  unfinished_output_ += change * r.output_tokens;
+}
+
+RankLoad& RankLoad::operator+=(const RankLoad& other) {
+  waiting += other.waiting;
+  running += other.running;
+  input_tokens += other.input_tokens;
+  output_tokens += other.output_tokens;
+  return *this;
+}
+
+RankLoad Scheduler::load() const {
+  return {static_cast<std::int64_t>(waiting_.size() + remote_.size() + unseen_.size() + unheard_.size()),
+          std::ssize(active_) - (options_.role == InstanceRole::kDecode ? std::ssize(in_transfer_) : 0),
+          unfinished_input_, unfinished_output_};
 }
 
 void Scheduler::take_in(Ticks now, bool receives) {
@@ -235,7 +255,7 @@ void Scheduler::finish(std::int32_t request, Ticks now) {
   kv_.take_back(path_of(request, a.lent));
   counts_.resumed_tokens += a.done - r.input_tokens;  // of its prompt, what it had generated
   active_.erase(entry);
-  outstanding_tokens_ -= tokens_of(r);
+  count_unfinished(request, -1);
   ++departures_;
 }
 

@@ -42,6 +42,15 @@ struct RankContext {
   std::int32_t rank = 0;  // among all DP ranks of the run; names its random draws
 };
 
+// The unfinished requests of a rank or of an instance, for routers.
+struct RankLoad {
+  std::int64_t waiting = 0;  // requests that hold no KV memory here
+  std::int64_t running = 0;  // those that do; one whose keys and values are on their way counts where they come from
+  std::int64_t input_tokens = 0, output_tokens = 0;
+  std::int64_t requests() const { return waiting + running; }
+  RankLoad& operator+=(const RankLoad& other);
+};
+
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
@@ -102,25 +111,10 @@ class Scheduler {
   // The whole instance is idle.
   virtual void on_idle() {}
 
-  // Input and output tokens of the requests that were routed here and have not ended.
-  std::int64_t outstanding_tokens() const { return outstanding_tokens_; }
   // Whether the head of the queue waited for KV blocks in the latest step.
   bool head_lacks_blocks() const { return head_lacks_blocks_ && !waiting_.empty(); }
   const KvPool& kv() const { return kv_; }
-  // Requests that have come here and hold no KV memory.
-  std::int64_t waiting_requests() const {
-    return static_cast<std::int64_t>(waiting_.size() + remote_.size() + unseen_.size() + unheard_.size());
-  }
-  // What the rule goes by.
-  std::int64_t load(Router rule) const {
-    return rule == Router::kLeastTokens  ? outstanding_tokens_
-           : rule == Router::kCacheAware ? waiting_requests() + running_requests()
-                                         : 4 * waiting_requests() + running_requests();
-  }
-  // Requests that hold KV memory here. One whose keys and values are on their way counts where they come from.
-  std::int64_t running_requests() const {
-    return std::ssize(active_) - (options_.role == InstanceRole::kDecode ? std::ssize(in_transfer_) : 0);
-  }
+  RankLoad load() const;
   // Tokens of a request's input that the prefix cache holds.
   std::int64_t cached_tokens(std::int32_t request) const;
   std::int32_t input_tokens(std::int32_t request) const { return record(request).input_tokens; }
@@ -260,6 +254,7 @@ class Scheduler {
   // KV memory.
   std::int64_t tokens_to_hold(std::int32_t request) const;  // at most
   std::int64_t own_blocks(std::int32_t request, const Active& a, std::int64_t tokens) const;
+  void count_unfinished(std::int32_t request, std::int64_t change);  // 1 or -1
   void grow(const Active& a, std::int64_t tokens);
   void publish(std::int32_t request, Active& a, std::int64_t tokens);
 
@@ -297,7 +292,8 @@ class Scheduler {
   DecodeSet::Handed handed_;                // scratch of hand_out
   DecodeSet decodes_;
   RankBatch batch_;
-  std::int64_t outstanding_tokens_ = 0, admissions_ = 0, departures_ = 0;
+  std::int64_t unfinished_input_ = 0, unfinished_output_ = 0;  // tokens
+  std::int64_t admissions_ = 0, departures_ = 0;
   bool alive_ = true;
   Counts counts_;
 };

@@ -24,8 +24,7 @@ void Scheduler::release_handed_over(std::int32_t request) {
   EPSIM_CHECK(std::erase(in_transfer_, request) == 1, "only a prompt that was handed over can be released");
   const Active a = active_.at(request);
   forget(request, a, a.done);
-  const RequestRecord& r = record(request);
-  outstanding_tokens_ -= std::int64_t{r.input_tokens} + r.output_tokens;
+  count_unfinished(request, -1);
   ++departures_;
 }
 
@@ -35,8 +34,7 @@ void Scheduler::enqueue_remote(std::int32_t request, bool at_once) {
   } else {
     unheard_.push_back(request);
   }
-  const RequestRecord& r = record(request);
-  outstanding_tokens_ += std::int64_t{r.input_tokens} + r.output_tokens;
+  count_unfinished(request, 1);
 }
 
 // Whether a request with this many cached tokens may come here.
@@ -133,8 +131,7 @@ void Scheduler::drop(std::int32_t request) {
   resumed_.erase(request);
   counts_.lost_tokens += generated;
   counts_.lost_gaps += std::max(0, generated - 1);
-  const RequestRecord& r = record(request);
-  outstanding_tokens_ -= std::int64_t{r.input_tokens} + r.output_tokens;
+  count_unfinished(request, -1);
   ++departures_;
 }
 
@@ -154,7 +151,7 @@ std::vector<std::int32_t> Scheduler::die() {
   }
   computed_.clear();
   parts_.clear();
-  EPSIM_CHECK(kv_.used() == 0 && outstanding_tokens_ == 0, "a lost rank holds no blocks");
+  EPSIM_CHECK(kv_.used() == 0 && unfinished_input_ == 0, "a lost rank holds no blocks");
   kv_.forget_prefixes();
   alive_ = false;
   return out;

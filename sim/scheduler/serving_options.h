@@ -31,12 +31,16 @@ enum class Router {
   // (DPLBAsyncMPClient), which hears of the others every 100 ms; v0.10 compares waiting requests first, then running ones.
   kLeastRequests,
   kLeastTokens,  // the rank whose unfinished requests have the fewest input and output tokens; ties: the lowest rank
-  kCacheAware,   // the rank that holds the most of its prefix, unless others are much less loaded (router.h)
+  // The rank with the fewest input tokens among those that have fewer requests than an even share; ties: fewer requests, then
+  // the lowest rank. TensorRT-LLM v1.1, pyexecutor/executor_request_queue.py (_balance_requests_across_ranks).
+  kEvenRequests,
+  kCacheAware,  // the rank that holds the most of its prefix, unless others are much less loaded (router.h)
 };
 template <>
 inline constexpr auto kNames<Router> = choice<Router>({{"round_robin", Router::kRoundRobin},
                                                        {"least_requests", Router::kLeastRequests},
                                                        {"least_tokens", Router::kLeastTokens},
+                                                       {"even_requests", Router::kEvenRequests},
                                                        {"cache_aware", Router::kCacheAware}});
 
 // What decides whether a step is replayed from a CUDA graph, and to which captured size the ranks are padded.

@@ -49,8 +49,8 @@ EngineProfile trtllm_1_x() {
                                "maybe_execute_in_parallel, in CUDA graphs)"},
       .token_time = kHuggingFaceTokenizer,
       .aligned_prompts = "attention_dp_enable_balance=true",
-      // executor_request_queue.py, _balance_requests_across_ranks: to the rank with the fewest tokens.
-      .router = Router::kLeastTokens};
+      // executor_request_queue.py, _balance_requests_across_ranks.
+      .router = Router::kEvenRequests};
 }
 
 EngineProfile trtllm_1_2() {

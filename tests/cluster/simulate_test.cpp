@@ -143,6 +143,12 @@ TEST_CASE("least_tokens sends a request where the least work is left") {
         std::vector<std::int32_t>{0, 1, 1, 0});
 }
 
+TEST_CASE("even_requests sends no rank more than an even share of the requests") {
+  // A to rank 0, B (of 20) to rank 1, C to rank 1: 20 < 50, and 3 requests make shares of 2. D to rank 0, as rank 1 has its 2.
+  CHECK(ranks_by(Router::kEvenRequests, trace_of({{0, 50, 10}, {0, 20, 5}, {0, 5, 5}, {0, 1, 1}})) ==
+        std::vector<std::int32_t>{0, 1, 1, 0});
+}
+
 TEST_CASE("least_requests sends a request where the fewest wait and run, a waiting one counted fourfold") {
   // A (11 steps of 10 ms) to rank 0, B (one) to rank 1. At 25 ms A runs and B has ended: C to rank 1, where it waits; then 1
   // running is less than 1 waiting, so D goes to rank 0. In turns C would go to rank 0 and D to rank 1.

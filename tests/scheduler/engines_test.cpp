@@ -151,7 +151,7 @@ TEST_CASE("TensorRT-LLM's defaults and knobs") {
   CHECK(defaults.serving.max_running_requests == 2048);
   CHECK(defaults.serving.longest_prompt == 8192);  // no chunks
   CHECK(defaults.serving.overlap_schedule);
-  CHECK(defaults.serving.router == Router::kLeastTokens);
+  CHECK(defaults.serving.router == Router::kEvenRequests);
   CHECK_FALSE(defaults.serving.prefill_alignment.holds_any());
   CHECK(defaults.serving.graphs.prompt_sizes.empty());
   CHECK(defaults.serving.graphs.sizes.size() == 32 + 2);  // 1 to 32, 64, 128

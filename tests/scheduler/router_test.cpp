@@ -2,13 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace epsim {
 
 TEST_CASE("cache_aware: the rank that holds over 30 % of the input, while loads are within 64 requests or 1.5 times") {
   struct Row {
-    std::vector<RouterChoice> choices;  // load in requests, cached tokens of 1,000
+    std::vector<std::pair<std::int64_t, std::int64_t>> choices;  // requests, cached tokens of 1,000
     std::size_t picked;
   };
   const Row rows[] = {
@@ -23,9 +25,36 @@ TEST_CASE("cache_aware: the rank that holds over 30 % of the input, while loads 
       {{{196, 900}, {130, 0}}, 1},
   };
   for (const Row& row : rows) {
-    CAPTURE(row.choices[0].load);
-    CAPTURE(row.choices[0].cached_tokens);
-    CHECK(pick_choice(row.choices, 1000) == row.picked);
+    CAPTURE(row.choices[0].first);
+    CAPTURE(row.choices[0].second);
+    std::vector<RouterChoice> choices;
+    for (const auto& [requests, cached] : row.choices) {
+      choices.push_back({{.running = requests}, cached});
+    }
+    CHECK(pick_choice(Router::kCacheAware, choices, 1000) == row.picked);
+  }
+}
+
+TEST_CASE("even_requests: the fewest input tokens among the ranks that have fewer requests than an even share") {
+  struct Row {
+    std::vector<RankLoad> loads;
+    std::size_t picked;
+  };
+  const Row rows[] = {
+      {{{}, {}}, 0},
+      {{{1, 1, 50, 5}, {0, 2, 40, 500}}, 1},               // ceil(5 / 2) = 3: both may; outputs do not count
+      {{{0, 3, 10, 3}, {0, 1, 900, 1}}, 1},                // a share of max(ceil(5 / 2), 3) = 3: the first has as many
+      {{{0, 2, 90, 2}, {2, 0, 80, 2}, {0, 2, 70, 2}}, 2},  // ceil(7 / 3) = 3
+      {{{0, 2, 90, 2}, {0, 1, 90, 2}, {0, 2, 90, 2}}, 1},  // as many tokens: fewer requests
+      {{{0, 1, 90, 1}, {0, 0, 0, 0}, {0, 1, 10, 1}}, 1},   // ceil(3 / 3) = 1
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.loads[0].input_tokens);
+    std::vector<RouterChoice> choices;
+    for (const RankLoad& load : row.loads) {
+      choices.push_back({load});
+    }
+    CHECK(pick_choice(Router::kEvenRequests, choices, 1) == row.picked);
   }
 }
 

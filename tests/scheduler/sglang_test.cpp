@@ -53,7 +53,7 @@ TEST_CASE("mixed: prompts are cut at the budget that decodes leave, and finish i
   for (int i = 0; i < 3; ++i) {
     rank.enqueue(i);
   }
-  CHECK(rank.outstanding_tokens() == 27 + 8 + 9);
+  CHECK(rank.load().input_tokens + rank.load().output_tokens == 27 + 8 + 9);
   GapSamples gaps = check_steps(rank, {{10, 0, 55, 0, 0, 0},              // A 0..9
                                        {10, 0, 100 + 55, 10, 0, 0},       // A 10..19
                                        {10, 0, 100 + 15 + 15, 20, 0, 1},  // A 20..24 (first token), B 0..4
@@ -62,7 +62,7 @@ TEST_CASE("mixed: prompts are cut at the budget that decodes leave, and finish i
                                        {0, 1, 0, 0, 7, 1},                // C decodes its last
                                        {0, 0, 0, 0, 0, 0}});              // nothing left: idle
   CHECK_FALSE(rank.has_work());
-  CHECK(rank.outstanding_tokens() == 0);
+  CHECK(rank.load().input_tokens + rank.load().output_tokens == 0);
   CHECK(rank.kv().used() == 0);
   CHECK(records[0].admitted == 0 * kMs);
   CHECK(records[0].first_token == 3 * kMs);
