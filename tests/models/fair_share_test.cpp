@@ -139,6 +139,23 @@ TEST_CASE("a lone sender's NIC is all that its receivers wait for") {
   CHECK(priced(cluster, traffic, true).waits_for == "node0.nic0.out");
 }
 
+TEST_CASE("two GPUs of a node that send unequally are two senders") {
+  // Four nodes of two GPUs with a NIC each. GPU 0 sends 60 rows to GPU 2 and 3 to each of five others, GPU 1 a third of that.
+  // All flows of a sender run alike: GPU 1's five have ended after 6 rows, GPU 0's after 18. GPU 1 has sent 1 and then 10 of
+  // its 20 rows to GPU 2 by then, what GPU 0 left of that receiver. They share it until GPU 1's last 9 are there, at 36; GPU
+  // 0's 60 - 3 - 9 = 48 take until 84.
+  ClusterSpec cluster = test::small_cluster(4);
+  cluster.node.gpus = cluster.node.nics = 2;
+  const std::vector<Spread> spread{{{3, 1, 0, 0, 0, 0, 0, 0}, {0, 0, 20, 1, 1, 1, 1, 1}}};
+  const double row_s = kTokenBytes.count() / 10e9;
+  const TrafficMatrix traffic = traffic_of(cluster, spread);
+  CHECK(equal_times(by_flows(cluster, spread), 84 * row_s));
+  // The busiest link has 80 rows; the formula lies between.
+  CHECK(equal_times(priced(cluster, traffic, false).seconds, 80 * row_s));
+  CHECK(priced(cluster, traffic, true).seconds > 80 * row_s);
+  CHECK(std::abs(priced(cluster, traffic, true).seconds / (84 * row_s) - 1) < 0.03);
+}
+
 TEST_CASE("one node of two GPUs a NIC: four NICs fill a hot receiver's one") {
   // p4de: 4 NICs of 12.5 GB/s. Node 0's 8 GPUs send r rows each to GPU 8 and 1 to each of the 55 others: a NIC sends
   // 2 (r + 55), the receiver gets 8 (r + 1) with its neighbour. All 56 flows of a GPU run alike until they have had a

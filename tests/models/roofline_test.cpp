@@ -9,6 +9,7 @@
 
 #include "models/catalogue/catalogue.h"
 #include "models/catalogue/model_catalogue.h"
+#include "models/compute/fitted_compute.h"
 #include "tests/models/profiles.h"
 
 using namespace epsim;
@@ -274,6 +275,32 @@ TEST_CASE("linear attention: no context, a state read and written for each decod
   CHECK(seconds(c.attention(none)) ==
         doctest::Approx(0.25 * softmax / kBytes + 0.75 * (linear + states + activations) / kBytes + norms(10))
             .epsilon(1e-6));
+}
+
+TEST_CASE("what comes ahead of the scores, by fits: each kind of layer's own products by its share of the layers") {
+  // Qwen3-Next-80B: one layer in four attends to everything, three are linear.
+  const MoeSpec model = find_model("Qwen3-Next-80B-A3B");
+  const NodeEntry node = find_node("DGX-H200");
+  REQUIRE(node.compute.fitted != nullptr);
+  const Parallelism alone{.gpus = 8, .attention_tp = 1};
+  const ComputeModel c(model, node.spec.gpu, alone, node.compute);
+  const FittedCompute fits(*node.compute.fitted, "", model, node.spec.gpu, alone);
+  REQUIRE(fits.has_dense());
+  const AttentionSpec& a = model.attention;
+  REQUIRE(model.layers_of(AttentionReach::kLinear) * 4 == model.layers * 3);
+  const double tokens = 512, width = model.hidden;
+  const double full = (a.output_gate ? 2.0 : 1.0) * a.heads * a.head_dim + 2.0 * a.kv_heads * a.head_dim;
+  const LinearAttentionSpec& l = a.linear;
+  const double linear = l.conv_width() + l.value_width() + 2.0 * l.value_heads;
+  const auto product = [&](double columns) { return fits.product(tokens, {columns, width}).time.count(); };
+  const double products = 0.25 * product(full) + 0.75 * product(linear);
+  // The rest are norms, the same as of a model whose layers all attend to everything.
+  MoeSpec softmax = model;
+  softmax.attention.limited = {};
+  const ComputeModel all(softmax, node.spec.gpu, alone, node.compute);
+  const RankBatch batch{.decode_tokens = 512, .sampled = 512};
+  CHECK(seconds(c.before_scores(batch)) - products ==
+        doctest::Approx(seconds(all.before_scores(batch)) - product(full)).epsilon(1e-6));
 }
 
 // 64 requests at 64k tokens of context, attention over 8 H200. R1's layer reads 64 x 65,536 latents of 576 bf16 values,

@@ -247,6 +247,20 @@ TEST_CASE("combine brings back what dispatch sent, at its own width") {
   CHECK(carried("node1.nic0.in") == doctest::Approx(2 * 50000 * 1000.0).epsilon(1e-6));
 }
 
+TEST_CASE("the first link of all can be the bottleneck") {
+  Bench b;
+  b.cluster.nodes = 1;
+  b.cluster.node.gpus = 4;
+  b.parallelism.attention_tp = 1;
+  StepTotals totals;
+  const std::vector<RankBatch> ranks{{.prefill_tokens = 100000, .prefill_pairs = 1.0, .sampled = 1}, {}, {}, {}};
+  const StepCost cost = price(b, b.placement(), FixedLoads(2, {0.25F, 0.5F, 1.0F, 0.25F}), ranks, &totals);
+  // GPU 0 sends 175,000 rows of 2000 B at 100 GB/s / 2, and no GPU gets more than 100,000.
+  CHECK(totals.links.front().name == "gpu0.port.out");
+  CHECK(totals.bottlenecks(0, Direction::kDispatch).front() == doctest::Approx(7e-3).epsilon(1e-6));
+  CHECK(of(cost, LayerPart::kDispatch) == doctest::Approx(2 * 7e-3).epsilon(1e-6));
+}
+
 TEST_CASE("stragglers: what the mean GPU waits for the slowest, part by part") {
   const Bench b;
   const FixedLoads loads(2, {1.0F, 0.5F, 0.25F, 0.25F});

@@ -24,6 +24,20 @@ TEST_CASE("SwiftBalancer swaps one expert of the fullest GPU where the larger of
   CHECK(slots_of(policy->plan(test::window({{4.4, 4, 4, 3.9}}), {2, 2})) == std::vector<int>{0, 1, 2, 3});
 }
 
+TEST_CASE(
+    "SwiftBalancer leaves a swap that gains less than 1 % of the mean, and two GPUs one of which had a copy of the "
+    "other") {
+  // 130, 70 and 100. 70 against 50 leaves 110 and 90; then 60 against 59.5 would leave 109.5 and 100.5.
+  const auto policy = test::policy("swift_balancer", "{num_redundant_experts: 0}");
+  CHECK(slots_of(policy->plan(test::window({{70, 60, 50, 20, 59.5, 40.5}}), {3, 3})) ==
+        std::vector<int>{2, 1, 0, 3, 4, 5});
+  // It starts from 0 1 2 3 | 4 5 0 1. Expert 3 (20) gets a copy on GPU 1, and expert 0 (8) the slot that is left: 4 + 6 + 5 +
+  // 10 = 25 against 3 + 2 + 10 + 4 = 19. 6 against 3 would leave 22 and 22, but GPU 1 has had its expert from GPU 0.
+  const auto copies = test::policy("swift_balancer", "{num_redundant_experts: 2}");
+  CHECK(slots_of(copies->plan(test::window({{8, 6, 5, 20, 3, 2}}), {2, 2})) ==
+        std::vector<int>{0, 1, 2, 3, 4, 5, 0, 3});
+}
+
 TEST_CASE("SwiftBalancer gives copies out anew, one expert at most from a GPU to another, then fills what is left") {
   // It starts from 0 1 2 | 3 0 1, loads 16 and 8. Both copies on GPU 1 are free again. Expert 2 (12) gets one, expert 3
   // the other (of equal loads the last), which GPU 1 has already: the slot takes the hottest that it lacks, expert 1 of
