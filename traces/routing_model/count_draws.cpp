@@ -196,7 +196,8 @@ void draw_by_token(std::span<const float> chances, int trials, std::uint64_t key
         counts[at] += 1.0F;
         next += 1.0;
       }
-      at = (at + stride) % experts;
+      at += stride;  // below experts: no division for each of them
+      at -= at >= experts ? experts : 0;
     }
   }
 }
