@@ -102,19 +102,25 @@ void read_loads(ConfigReader root, Scenario& s) {
   s.balanced_loads = std::make_shared<WindowLoadSource>(even, s.model.top_k, 0.0, s.seed);
 }
 
-std::function<RequestTrace(std::size_t)> request_maker(const Config& config, Seed seed) {
+void read_makers(const Config& config, Scenario& s) {
   ConfigReader requests = config.root().section(kRootKeys["requests"]);
-  if (!is_generated(requests)) {
-    return {};
+  const RequestSource& source = request_source(requests);
+  if (!source.generated) {
+    return;
   }
+  const std::string rate_key(source.rate_key);
+  const double rate = rate_key.empty() ? 0 : requests.required<RequestsPerSecond>(rate_key).count();
   const auto turn = std::make_shared<std::mutex>();
-  return [document = config.clone(), seed, turn](std::size_t count) {
+  const auto make = [document = config.clone(), seed = s.seed, rate_key, rate, turn](std::size_t count, double pace) {
     const std::lock_guard lock(*turn);
     // `count` requests after the ramp, whose length does not depend on how many follow and is known once it has ended.
     for (std::size_t all = count;;) {
       Config own = document.clone();
       own.set(fmt::format("requests.count={}", all));
       own.set("requests.duration=null");
+      if (pace != 1) {
+        own.set(fmt::format("requests.{}={}/s", rate_key, rate * pace));
+      }
       ConfigReader in = own.root().section(kRootKeys["requests"]);
       RequestTrace out = read_requests(in, seed);
       if (out.requests.size() >= count + out.ramp) {
@@ -123,6 +129,10 @@ std::function<RequestTrace(std::size_t)> request_maker(const Config& config, See
       all = std::max(2 * all, count + out.ramp);
     }
   };
+  s.make_requests = [make](std::size_t count) { return make(count, 1); };
+  if (!rate_key.empty()) {
+    s.make_paced = make;
+  }
 }
 
 // All instances of the deployment, as faults may name them.
@@ -197,6 +207,7 @@ void take_unchanged(ConfigReader root, const Scenario& whole, Scenario& s) {
   }
   s.requests = whole.requests;
   s.make_requests = whole.make_requests;
+  s.make_paced = whole.make_paced;
   s.plan_window = whole.plan_window;
   s.run_window = whole.run_window;
   s.loads = whole.loads;
@@ -275,7 +286,7 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
     }
     ConfigReader requests = root.section(kRootKeys["requests"]);
     s.requests = read_requests(requests, s.seed);
-    s.make_requests = request_maker(config, s.seed);
+    read_makers(config, s);
   });
   sections.read("protocol", {}, [&] { s.protocol = read_protocol(root.section(kRootKeys["protocol"])); });
   sections.read("loads", {"model", "plan_loads"}, [&] { whole == nullptr ? read_loads(root, s) : void(); });

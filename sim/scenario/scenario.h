@@ -70,6 +70,8 @@ struct Scenario {
   // Where requests are generated: as many as asked for, by the same rule. The first ones are those of `requests`. Safe
   // to call from several threads. Empty for recordings.
   std::function<RequestTrace(std::size_t)> make_requests;
+  // The same at `pace` times the rate, where the requests of a conversation keep their distance: sessions alone.
+  std::function<RequestTrace(std::size_t, double pace)> make_paced;
   LoadWindow plan_window;                                  // what policies plan from
   LoadWindow run_window;                                   // the mean of what the run is scored on
   std::shared_ptr<const ExpertLoadSource> loads;           // what the run is scored on

@@ -30,7 +30,7 @@ std::optional<LoadPoint> serve_after_backlog(const BranchRuns& runs, const Goodp
   }
   const double faster = std::max(saturation - rate, rate / kMostMeanwhile);  // under an SLO nothing tells the former
   const auto meanwhile = static_cast<std::size_t>(kReserved * rate * static_cast<double>(backlog) / faster);
-  const RequestTrace requests = runs.first(backlog + meanwhile + usual);
+  const RequestTrace requests = runs.first(backlog + meanwhile + usual, rate);
   if (requests.requests.size() < backlog + meanwhile + usual / 2) {
     return std::nullopt;
   }
@@ -71,7 +71,7 @@ void add_branches(const BranchRuns& runs, const GoodputOptions& options, Goodput
   for (const double rate : branch_rates(search, options)) {
     auto empty = place_of(search.curve, rate);
     if (empty == search.curve.end() || empty->offered != rate) {
-      const RequestTrace requests = at_rate(runs.first(most), rate);
+      const RequestTrace requests = at_rate(runs.first(most, rate), rate);
       empty = search.curve.insert(empty, told(measure_load_point(runs.serve(requests), rate, options)));
     }
     if (const auto after = serve_after_backlog(runs, options, rate, search.saturation, backlog, most)) {

@@ -18,7 +18,8 @@ namespace epsim {
 // How a search runs what it asks.
 struct BranchRuns {
   std::function<RunResult(const RequestTrace&)> serve;
-  std::function<RequestTrace(std::size_t)> first;  // so many requests from the first on, or as many as there are
+  // So many requests from the first on, or as many as there are; conversations that keep their own times, at this rate.
+  std::function<RequestTrace(std::size_t, double rate)> first;
   std::function<void(const LoadPoint&)> on_load_point;
 };
 

@@ -89,6 +89,11 @@ void thin_out(Scenario& scenario, int one_in, std::size_t least) {
     scenario.make_requests = [make = scenario.make_requests, every, stride](std::size_t count) {
       return every(make(count * stride), stride);
     };
+    if (scenario.make_paced) {
+      scenario.make_paced = [make = scenario.make_paced, every, stride](std::size_t count, double pace) {
+        return every(make(count * stride, pace), stride);
+      };
+    }
     scenario.requests = scenario.make_requests(least);
   } else {
     stride = std::clamp<std::size_t>(scenario.requests.requests.size() / least, 1, stride);
@@ -114,13 +119,24 @@ std::unique_ptr<ReadyDeployment> ready(const CapacityQuestion& question, const s
   return out;
 }
 
-RequestTrace trace_of(const Scenario& scenario, std::size_t count, bool cut) {
-  RequestTrace out = first_of(scenario.make_requests ? scenario.make_requests(count) : scenario.requests, count);
-  for (Request& r : out.requests) {
+RequestTrace cut_outputs(RequestTrace trace, bool cut) {
+  for (Request& r : trace.requests) {
     r.output_tokens = cut ? std::min(r.output_tokens, kCutOutput) : r.output_tokens;
   }
-  out.drop_unfilled_blocks();
-  return out;
+  trace.drop_unfilled_blocks();
+  return trace;
+}
+
+RequestTrace trace_of(const Scenario& scenario, std::size_t count, bool cut) {
+  RequestTrace out = first_of(scenario.make_requests ? scenario.make_requests(count) : scenario.requests, count);
+  return cut_outputs(std::move(out), cut);
+}
+
+// At this rate; conversations keep their own times.
+RequestTrace trace_at(const Scenario& scenario, std::size_t count, bool cut, double rate) {
+  const RequestTrace made = trace_of(scenario, count, cut);
+  return at_rate(scenario.make_paced ? cut_outputs(scenario.make_paced(count, rate / arrival_rate(made)), cut) : made,
+                 rate);
 }
 
 // Where only prompts are looked at, so are their bounds: none may be left.
@@ -359,7 +375,7 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, int one
     CapacityAnswer out;
     double missing = std::numeric_limits<double>::infinity();
     for (std::size_t count = first;;) {
-      const RequestTrace trace = at_rate(trace_of(deployment->scenario, count, cut), rate);
+      const RequestTrace trace = trace_at(deployment->scenario, count, cut, rate);
       const Seconds longest = longest_stay(trace, alone.point);
       const RunResult run = run_until_hopeless(*deployment, trace, longest, control_.stop);
       out = answer_of(*deployment, run);

@@ -114,6 +114,11 @@ double saturation_of(const SearchTarget& target, const GoodputOptions& options) 
   return saturation_rate(serve_all(target, as_burst(first_of(*target.trace, requests))), options);
 }
 
+// So many requests of `trace`; where conversations keep their own times, made again for this rate.
+RequestTrace requests_of(const SearchTarget& target, const RequestTrace& trace, std::size_t count, double rate) {
+  return target.paced ? target.paced(count, rate / arrival_rate(*target.trace)) : first_of(trace, count);
+}
+
 double idle_ttft_of(const SearchTarget& target) { return idle_ttft_s(serve_all(target, one_at_a_time(*target.trace))); }
 
 }  // namespace
@@ -133,7 +138,7 @@ GoodputSearch search_goodput(const SearchTarget& target, const GoodputOptions& o
   const std::size_t usual = start.requests > 0 ? std::min(start.requests, all) : all;
   while (const auto rate = next_rate(curve, wanted)) {
     const auto probe_with = [&](std::size_t count) {
-      const RequestTrace requests = at_rate(first_of(*target.trace, count), *rate);
+      const RequestTrace requests = at_rate(requests_of(target, *target.trace, count, *rate), *rate);
       return measure_load_point(serve_all(target, requests), *rate, options);
     };
     LoadPoint probe = probe_with(requests_for(curve, *rate, usual, options));
@@ -162,14 +167,18 @@ GoodputSearch search_slo(const SearchTarget& target, const GoodputOptions& optio
                  .available = available,
                  .probes = {}};
   std::shared_ptr<const RequestTrace> longer;
-  const auto first = [&](std::size_t count) {
-    if (count > target.trace->steady() && (longer == nullptr || count > longer->steady())) {
+  const auto with = [&](std::size_t count) -> const RequestTrace& {
+    if (target.paced || count <= target.trace->steady()) {
+      return *target.trace;
+    }
+    if (longer == nullptr || count > longer->steady()) {
       longer = target.longer(count);
     }
-    return first_of(count <= target.trace->steady() ? *target.trace : *longer, count);
+    return *longer;
   };
   while (const auto step = next_slo_step(curve, options)) {
-    const RequestTrace requests = at_rate(first(step->requests), step->rate);
+    const RequestTrace requests =
+        at_rate(requests_of(target, with(step->requests), step->requests, step->rate), step->rate);
     LoadPoint probe = measure_load_point(serve_all(target, requests), step->rate, options);
     if (on_load_point) {
       on_load_point(target, probe);
@@ -276,9 +285,9 @@ GoodputSearch search_with_branches(const SearchTarget& target, const GoodputSear
                                    const OnLoadPoint& on_load_point, const OnLoadPoint& quiet) {
   GoodputSearch out = search_once(target, led, options, on_load_point, quiet);
   if (options.branches && !target.aligned) {
-    const auto first = [&](std::size_t count) {
-      const bool more = target.longer && count > target.trace->steady();
-      return first_of(more ? *target.longer(count) : *target.trace, count);
+    const auto first = [&](std::size_t count, double rate) {
+      const bool more = target.longer && !target.paced && count > target.trace->steady();
+      return requests_of(target, more ? *target.longer(count) : *target.trace, count, rate);
     };
     const auto told = [&](const LoadPoint& p) {
       if (on_load_point) {
@@ -377,6 +386,7 @@ SearchTarget target_of(const Scenario& scenario, std::shared_ptr<const PreparedR
       return std::make_shared<const RequestTrace>(scenario.make_requests(count));
     };
   }
+  out.paced = scenario.make_paced;
   out.kv_lost_share = last.memory.extras_loss;
   out.kv_tokens_per_rank = last.serving.kv_blocks * last.serving.kv_block_tokens;
   out.serve = [&scenario, &control, prepared = std::move(prepared)](const RequestTrace& trace) {

@@ -32,6 +32,8 @@ struct SearchTarget {
   const RequestTrace* trace = nullptr;
   // The same trace with at least so many requests: the first ones are those of `trace`. Empty: there are no more.
   std::function<std::shared_ptr<const RequestTrace>(std::size_t)> longer = {};
+  // Scenario::make_paced.
+  std::function<RequestTrace(std::size_t, double pace)> paced = {};
   std::function<RunResult(const RequestTrace&)> serve;
   double kv_lost_share = 0;
   std::int64_t kv_tokens_per_rank = 0;

@@ -75,7 +75,7 @@ GoodputSearch searched(const SearchTarget& target) {
   options.sensitivity = {};
   options.branches = true;
   GoodputSearch out = search_goodput(target, options, {}, {});
-  const auto first = [&](std::size_t n) {
+  const auto first = [&](std::size_t n, double) {
     return n > target.trace->requests.size() ? *target.longer(n) : first_of(*target.trace, n);
   };
   add_branches({target.serve, first, [](const LoadPoint&) {}}, options, out);

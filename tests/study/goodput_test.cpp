@@ -131,6 +131,21 @@ TEST_CASE("M/D/1: a ramp ahead of the trace, which is not steady yet, does not m
         doctest::Approx(99 / 50.0));
 }
 
+TEST_CASE("where conversations keep their own times, every rate asks for requests of its own") {
+  const RequestTrace trace = poisson(4'000, 1);
+  std::vector<double> asked;
+  SearchTarget target = queue(trace);
+  target.paced = [&](std::size_t count, double pace) {
+    asked.push_back(pace * arrival_rate(trace));
+    return at_rate(first_of(trace, count), asked.back());
+  };
+  const GoodputSearch found = search_goodput(target, {}, {}, {});
+  for (const LoadPoint& p : found.curve) {
+    CHECK(std::any_of(asked.begin(), asked.end(), [&](double rate) { return rate == doctest::Approx(p.offered); }));
+  }
+  CHECK(found.knee.rate == doctest::Approx(search(trace, {}).knee.rate).epsilon(1e-6));
+}
+
 TEST_CASE("M/D/1: the knee's sensitivity to k follows theory, and never falls with k") {
   const GoodputSearch found = search(poisson(40'000, 2), {});
   REQUIRE(found.sensitivity.size() == 7);

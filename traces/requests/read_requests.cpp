@@ -36,8 +36,6 @@ constexpr KeyTable kKeys({
     {"seed", key::whole(), key::by("the scenario's"), "Seed of the requests alone."},
 });
 
-const RequestSource& read_source(ConfigReader& in) { return source_of(in.read<std::string>(kKeys["kind"])); }
-
 }  // namespace
 
 std::span<const RequestSource> request_sources() {
@@ -54,10 +52,10 @@ std::vector<SectionKeys> request_keys() {
   return out;
 }
 
-bool is_generated(ConfigReader& in) { return read_source(in).generated; }
+const RequestSource& request_source(ConfigReader& in) { return source_of(in.read<std::string>(kKeys["kind"])); }
 
 RequestTable read_request_table(ConfigReader& in, Seed seed) {
-  const RequestSource& source = read_source(in);
+  const RequestSource& source = request_source(in);
   if (const auto own = in.maybe<std::int64_t>(kKeys["seed"])) {
     seed = static_cast<Seed>(*own);
   }

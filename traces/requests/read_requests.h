@@ -19,6 +19,8 @@ struct RequestSource {
   std::span<const Key> keys;  // through which it reads
   // Makes as many requests as `count` asks for. The first ones are the same for any count.
   bool generated = false;
+  // The key of a rate that leaves the times between a conversation's requests as they are; empty: all times scale.
+  std::string_view rate_key = {};
 };
 
 // Every kind of request source, for `list` and for error messages.
@@ -27,8 +29,8 @@ std::span<const RequestSource> request_sources();
 // Those of the section `requests`.
 std::vector<SectionKeys> request_keys();
 
-// Whether the section's kind is one that makes requests by rule.
-bool is_generated(ConfigReader& in);
+// The source of the section's kind.
+const RequestSource& request_source(ConfigReader& in);
 
 // Reads `kind`, `seed` (instead of `seed` here) and then that kind's own keys; the caller ends with finish(). Equal sections and seeds give equal traces. Throws InputError.
 RequestTable read_request_table(ConfigReader& in, Seed seed);

@@ -179,8 +179,9 @@ RequestTable make_sessions(ConfigReader& in, Seed seed) {
 
 }  // namespace
 
-extern const RequestSource kSessionsSource{"sessions",
-                                           "conversations: turns, think time, growing context, shared prefixes",
-                                           make_sessions, kSessionKeys, true};
+extern const RequestSource kSessionsSource{
+    "sessions",    "conversations: turns, think time, growing context, shared prefixes",
+    make_sessions, kSessionKeys,
+    true,          "session_rate"};
 
 }  // namespace epsim
