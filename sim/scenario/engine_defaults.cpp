@@ -95,9 +95,13 @@ bool is_deep_ep(const DispatchOptions& dispatch) {
 }
 }  // namespace
 
-EngineSite site_of(const ClusterSpec& cluster, int dp_ranks, const DispatchOptions& dispatch, bool fraction_stated) {
+EngineSite site_of(const ClusterSpec& cluster, int dp_ranks, const DispatchOptions& dispatch, bool fraction_stated,
+                   InstanceRole role) {
   const GpuSpec& gpu = cluster.node.gpu;
-  return {dp_ranks, cluster.gpus(), gpu.name, gpu.memory, is_deep_ep(dispatch), can_capture(dispatch), fraction_stated};
+  EngineSite out{dp_ranks,       cluster.gpus(), gpu.name, gpu.memory, is_deep_ep(dispatch), can_capture(dispatch),
+                 fraction_stated};
+  out.role = role;
+  return out;
 }
 
 EngineDefault<std::string> default_transport(std::string_view engine, const MoeSpec& model, const ClusterSpec& cluster,

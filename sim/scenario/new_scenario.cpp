@@ -40,6 +40,12 @@ std::string parallelism_text(bool dense, int gpus) {
 
 int used_of(const NewScenario& r, const NodeSpec& node) { return r.gpus_per_node > 0 ? r.gpus_per_node : node.gpus; }
 
+const EngineProfile& engine_of(const NewScenario& r) {
+  const Config named = Config::from_text(fmt::format("serving: {{engine: {}}}", r.engine), "the new scenario");
+  ConfigReader serving = named.root().section(kRootKeys["serving"]);
+  return read_engine_profile(serving);
+}
+
 constexpr std::string_view kLoadsText =
     "loads:  # what the run is scored on; a recording of yours: {kind: trace_file, path: ...}, from epsim trace "
     "import\n"
@@ -73,13 +79,15 @@ std::string scenario_document(const NewScenario& r, const std::string& serving, 
       dense ? "base" : "base,eplb", dense ? "" : ", then loads (a recording of your experts)",
       r.gpus_per_node > 0 ? fmt::format("  gpus_per_node: {}  # used of each node\n", r.gpus_per_node) : "");
   out += parallelism_text(dense, dense ? used_of(r, find_node(r.node).spec) * of_one : 0);
-  out += fmt::format("serving:\n  engine: {}  # epsim list engines\n{}\n", r.engine, serving);
+  const std::string_view recipe = engine_of(r).recipe;
+  out += fmt::format("serving:\n  engine: {}  # epsim list engines\n{}{}\n", r.engine,
+                     recipe.empty() ? "" : fmt::format("  {}\n", recipe), serving);
   out += "dispatch:  # epsim list transports\n" + (dispatch.empty() ? "  {}\n" : dispatch) + "\n";
   if (apart) {
     out += fmt::format(
         "deployment:\n  prefill: {{instances: 1, nodes: {}, serving: {{}}}}\n"
-        "  decode: {{instances: 1, nodes: {}, serving: {{}}}}\n\n",
-        r.prefill, r.decode);
+        "  decode: {{instances: 1, nodes: {}, serving: {{{}}}}}\n\n",
+        r.prefill, r.decode, recipe);
   }
   out += fmt::format(
       "requests:  # epsim list readers; or a recorded trace: {{kind: azure_csv, path: ...}}\n"
@@ -100,9 +108,7 @@ NewScenario with_dtype(NewScenario r) {
   MoeSpec model = find_model(r.model);
   model.dtype = model.dtype == WeightType::kBf16 ? WeightType::kFp8 : model.dtype;
   NodeEntry node = find_node(r.node);
-  const Config named = Config::from_text(fmt::format("serving: {{engine: {}}}", r.engine), "the new scenario");
-  ConfigReader serving = named.root().section(kRootKeys["serving"]);
-  const EngineProfile& engine = read_engine_profile(serving);
+  const EngineProfile& engine = engine_of(r);
   node.compute.use_kernels_of(std::string(engine.kernels));
   // One GPU an EP rank, as these scenarios have them.
   const bool splits = used_of(r, node.spec) * std::max({r.nodes, r.prefill, r.decode}) > 1;

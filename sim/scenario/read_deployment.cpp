@@ -124,7 +124,8 @@ InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, co
   if (has_serving) {
     const bool stated = in.has("static_fraction") || s.memory.account == MemoryAccount::kPlain;
     ConfigReader serving = in.section(kPoolKeys["serving"]);
-    EngineSettings settings = read_engine_settings(serving, site_of(pool.cluster, dp_ranks, pool.dispatch, stated));
+    EngineSettings settings =
+        read_engine_settings(serving, site_of(pool.cluster, dp_ranks, pool.dispatch, stated, role));
     settings.serving.seed = s.serving.seed;
     pool.serving = settings.serving;
     engine = settings.memory;
@@ -133,6 +134,9 @@ InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, co
              fmt::format("this pool has {} DP ranks an instance and the scenario's own sections describe {}; give the "
                          "pool its own `serving` section.",
                          pool.parallelism.dp_ranks(), s.parallelism.dp_ranks()));
+    if (role == InstanceRole::kPrefill && !find_engine(named).prefill_overlaps) {
+      pool.serving.overlap_schedule = false;
+    }
     if (!pool.serving.graphs.stated) {
       pool.serving.graphs.enabled = can_capture(pool.dispatch);
     }

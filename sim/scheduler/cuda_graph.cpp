@@ -25,6 +25,16 @@ std::int64_t common_tokens(const GraphOptions& options, std::span<const RankBatc
   return options.size == GraphSize::kSum ? sum : most;
 }
 
+bool decode_alike(std::span<const RankBatch> ranks) {
+  int queries = 1;
+  for (const RankBatch& r : ranks) {
+    queries = std::max(queries, r.decode_queries);
+  }
+  const auto tokens = [queries](const RankBatch& r) { return std::max<std::int64_t>(r.tokens(), queries); };
+  return std::all_of(ranks.begin(), ranks.end(),
+                     [&](const RankBatch& r) { return tokens(r) == tokens(ranks.front()); });
+}
+
 }  // namespace
 
 bool replay_padded(const GraphOptions& options, std::span<RankBatch> ranks) {
@@ -33,6 +43,9 @@ bool replay_padded(const GraphOptions& options, std::span<RankBatch> ranks) {
     return false;
   }
   const bool prompts = std::any_of(ranks.begin(), ranks.end(), has_prompt);
+  if (options.alike && !prompts && !decode_alike(ranks)) {
+    return false;
+  }
   const std::vector<std::int64_t>& of_step = prompts ? options.prompt_sizes : options.sizes;
   const bool pad = prompts || options.pad;
   const std::optional<std::int64_t> size = captured(of_step, pad, common_tokens(options, ranks));

@@ -15,8 +15,8 @@ DecodeSet::DecodeSet(int block_tokens, const SpeculativeOptions& options, Seed s
               "speculation proposes tokens and accepts some of them");
 }
 
-// Proposed tokens of the sequence's next step.
-std::int32_t DecodeSet::proposed(const Member& m) const {
+// Of the tokens proposed in the sequence's next step, those that it may keep.
+std::int32_t DecodeSet::useful(const Member& m) const {
   return std::max(0, std::min(options_.draft_tokens, m.left - 1));
 }
 
@@ -31,7 +31,7 @@ std::int32_t DecodeSet::accepted(std::int32_t proposed) {
 void DecodeSet::add(const Member& m) {
   members_.push_back(m);
   context_ += m.context;
-  step_tokens_ += 1 + proposed(m);
+  kept_tokens_ += 1 + useful(m);
   spent_ += m.left == 0 ? 1 : 0;
 }
 
@@ -47,11 +47,11 @@ void DecodeSet::join_made(std::int32_t request, std::int64_t context, std::int32
 
 std::int64_t DecodeSet::pages_to_begin() const {
   if (block_tokens_ == 1) {
-    return step_tokens_;  // most runs: no division for every sequence and step
+    return kept_tokens_;  // most runs: no division for every sequence and step
   }
   std::int64_t sum = 0;
   for (const Member& m : members_) {
-    sum += pages(m.context + 1 + proposed(m)) - pages(m.context);
+    sum += pages(m.context + 1 + useful(m)) - pages(m.context);
   }
   return sum;
 }
@@ -66,19 +66,19 @@ std::int64_t DecodeSet::tokens_to_come(std::int64_t clip) const {
 
 std::int64_t DecodeSet::advance() {
   std::int64_t unused = 0;
-  context_ = step_tokens_ = spent_ = 0;
+  context_ = kept_tokens_ = spent_ = 0;
   for (Member& m : members_) {
     EPSIM_CHECK(m.made == 0 && m.left > 0, "the tokens of a step are handed out before the next one ends");
-    const std::int32_t tried = proposed(m);
+    const std::int32_t tried = useful(m);
     m.made = 1 + accepted(tried);
     if (m.made < 1 + tried) {
       unused += pages(m.context + 1 + tried) - pages(m.context + m.made);
-      rejected_ += 1 + tried - m.made;
     }
+    rejected_ += step_tokens_each() - m.made;
     m.context += m.made;
     m.left -= m.made;
     context_ += m.context;
-    step_tokens_ += 1 + proposed(m);
+    kept_tokens_ += 1 + useful(m);
     spent_ += m.left == 0 ? 1 : 0;
   }
   return unused;
@@ -102,7 +102,7 @@ std::int64_t DecodeSet::hand_out(Ticks now, bool in_step, GapSamples& gaps, Hand
       of_decodes += m.prompt ? 0 : 1;
       unused += in_step ? pages(m.context + 1) - pages(m.context) : 0;
       context_ -= m.context;
-      --step_tokens_;
+      --kept_tokens_;
     }
     m.last_token = now;
     m.made = 0;
@@ -124,7 +124,7 @@ DecodeSet::Member DecodeSet::remove(std::int32_t request) {
   EPSIM_CHECK(at != members_.end(), "only a request that decodes can stop decoding");
   const Member member = *at;
   context_ -= member.context;
-  step_tokens_ -= 1 + proposed(member);
+  kept_tokens_ -= 1 + useful(member);
   spent_ -= member.left == 0 ? 1 : 0;
   members_.erase(at);
   return member;

@@ -2,11 +2,11 @@
 // token, and with a drafter also those of up to `draft_tokens` proposed tokens that are accepted.
 //
 //   Models : a proposed token is accepted with the probability of its position if all before it were, so that a step yields
-//            1 + a + a b + ... tokens of a sequence on average; no more are proposed than a request still wants; the keys and
-//            values of rejected tokens leave memory after the step. Tokens of one step are out at the same instant:
+//            1 + a + a b + ... tokens of a sequence on average; a request keeps no more than it still wants; the
+//            keys and values of rejected tokens leave memory after the step. Tokens of one step are out at the same instant:
 //            the first has the gap to the step before, the others a gap of zero. Tokens that a step made can be handed
 //            out later: until then a sequence stays, and decodes on even where it needs no more.
-//   Ignores: trees of proposals, acceptance that differs by request. The drafter's own time is
+//   Ignores: trees of proposals, memory of proposals that a request would not keep, acceptance that differs by request. The drafter's own time is
 //            sim/step/drafter.h's.
 //   Source : Leviathan et al., "Fast Inference from Transformers via Speculative Decoding", ICML 2023, section 3.1 (the
 //            i.i.d. acceptance rate alpha); DeepSeek-V3 Technical Report (arXiv 2412.19437), section 5.4.3: MTP with
@@ -64,7 +64,8 @@ class DecodeSet {
   const std::vector<Member>& members() const { return members_; }
   std::int64_t size() const { return static_cast<std::int64_t>(members_.size()); }
   // Tokens that the sequences bring to their next decode step: one each, and those proposed.
-  std::int64_t step_tokens() const { return step_tokens_; }
+  std::int64_t step_tokens() const { return size() * step_tokens_each(); }
+  std::int64_t step_tokens_each() const { return 1 + options_.draft_tokens; }
   // Cached tokens that the sequences read in their next decode step, without the tokens fed in by that step.
   std::int64_t context() const { return context_; }
   // Pages that the next decode step may begin. O(n).
@@ -78,7 +79,7 @@ class DecodeSet {
 
  private:
   void add(const Member& m);
-  std::int32_t proposed(const Member& m) const;
+  std::int32_t useful(const Member& m) const;
   std::int32_t accepted(std::int32_t proposed);
   std::int64_t pages(std::int64_t tokens) const { return (tokens + block_tokens_ - 1) / block_tokens_; }
 
@@ -86,7 +87,7 @@ class DecodeSet {
   int block_tokens_;
   RandomStream random_;
   std::vector<Member> members_;
-  std::int64_t step_tokens_ = 0, context_ = 0, spent_ = 0, rejected_ = 0;
+  std::int64_t kept_tokens_ = 0, context_ = 0, spent_ = 0, rejected_ = 0;
 };
 
 }  // namespace epsim

@@ -29,6 +29,7 @@ struct EngineSite {
   bool can_capture = false;      // CUDA graphs can hold the exchange of tokens (can_capture())
   bool fraction_stated = false;  // memory.static_fraction is given: the engine's own does not count
   bool pools = false;            // prefill and decode pools: each captures what its own transport allows
+  InstanceRole role = InstanceRole::kWhole;
 
   bool hopper() const { return gpu.starts_with('H'); }
   bool blackwell() const { return gpu.find("B200") != std::string::npos || gpu.find("B300") != std::string::npos; }
@@ -102,9 +103,11 @@ struct EngineProfile {
   void (*read)(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out);
   std::unique_ptr<Scheduler> (*make_scheduler)(const ServingOptions& options, const RankContext& context);
   std::span<const TransportDefault> transports;  // the first that applies counts; the last needs nothing
+  std::string_view recipe = {};   // a key of `serving`, with its value, that new scenarios state against the default
   std::string_view kernels = {};  // whose kernels it runs (models/hardware/compute); empty: the first there are
   LayoutDefault layout = {};
   GraphSize graph_size = GraphSize::kMax;
+  bool prefill_overlaps = true;               // prefill instances schedule during a step, where others do
   bool partial_ep = false;                    // experts over a part of the GPUs: ep_size may be any divisor
   std::string_view refuses_deepep_auto = {};  // with DP attention: what to say of it; empty where it does not
   std::string_view mxfp4_by_ep =

@@ -186,7 +186,7 @@ void Scheduler::add_decodes() {
   batch_.decode_context = static_cast<double>(decodes_.context());
   batch_.sampled += decodes_.step_tokens();
   batch_.sequences += decodes_.size();
-  counts_.overrun_tokens += decodes_.spent();
+  counts_.overrun_tokens += decodes_.spent() * decodes_.step_tokens_each();
 }
 
 PrefillRank Scheduler::prefill_rank() const {

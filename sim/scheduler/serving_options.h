@@ -58,7 +58,8 @@ struct GraphOptions {
   std::vector<std::int64_t> sizes;  // captured tokens, ascending, of steps of decodes
   // Those of steps with prompts, in piecewise graphs; empty: such steps run kernel by kernel.
   std::vector<std::int64_t> prompt_sizes;
-  bool pad = true;  // false: only exact sizes are replayed
+  bool pad = true;     // false: only exact sizes are replayed
+  bool alike = false;  // only where all DP ranks decode as many, an idle one counted as one request
 };
 
 // Who proposes the tokens of speculative decoding.

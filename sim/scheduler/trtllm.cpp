@@ -41,8 +41,11 @@ EngineProfile trtllm_1_x() {
       .read = read_trtllm,
       .make_scheduler = make_scheduler_of<TrtllmScheduler>,
       .transports = kTrtllmTransports,
+      // NVIDIA's deployment guides and recipes all have it: otherwise DP ranks seldom decode in CUDA graphs.
+      .recipe = "cuda_graph_padding_enabled: true",
       .kernels = "trtllm",
       .graph_size = GraphSize::kMax,
+      .prefill_overlaps = false,
       .partial_ep = true,
       .shared_stream_tokens = {kAnyBatch,
                                "TensorRT-LLM (models/modeling_deepseekv3.py, Deepseekv3MoE.forward: "
@@ -56,7 +59,8 @@ EngineProfile trtllm_1_x() {
 EngineProfile trtllm_1_2() {
   EngineProfile out = trtllm_1_x();
   out.name = "trtllm_1_2";
-  out.summary = "TensorRT-LLM 1.1, 1.2: the same rules, kernels of 1.2 (fp8 GEMMs on B200, MLA decode on H200)";
+  out.summary = "TensorRT-LLM 1.1, 1.2: fewer graph sizes, kernels of 1.2 (fp8 GEMMs on B200, MLA decode on H200)";
+  out.read = read_trtllm_1_2;
   out.kernels = "trtllm_1_2";
   return out;
 }
@@ -115,11 +119,12 @@ TrtllmScheduler::Prompts TrtllmScheduler::schedule() const {
       out.lacks_blocks = true;
       return out;
     }
-    const std::int64_t n = chunk(prompt_of(request) - tokens_of_hit(hit), budget);
+    const std::int64_t rest = prompt_of(request) - tokens_of_hit(hit);
+    const std::int64_t n = chunk(knobs_.budget_counts_hits ? prompt_of(request) : rest, budget);
     if (n == 0) {
       return out;
     }
-    out.entering.push_back(n);
+    out.entering.push_back(std::min(n, rest));
     out.whole += prompt_of(request);
     budget -= n;
   }

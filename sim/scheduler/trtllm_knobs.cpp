@@ -28,7 +28,7 @@ constexpr KeyTable kTrtllmKeys({
      "Steps after which they start nevertheless (attention_dp_config.timeout_iters)."},
     {"attention_dp_batching_wait_iters", key::whole(), key::is(10),
      "Steps that prompts wait for more once every DP rank has one (attention_dp_config.batching_wait_iters)."},
-    {"disable_overlap_scheduler", key::flag(), key::is(false),
+    {"disable_overlap_scheduler", key::flag(), key::by("false; true for prefill instances"),
      "Schedule between steps, when the tokens of the last one are known: scheduler_gap is added to each."},
     {"enable_block_reuse", key::flag(), key::is(true), "Prefix cache (kv_cache_config.enable_block_reuse)."},
     {"use_cuda_graph", key::flag(), key::by("the engine's, by transport"), "CUDA graphs of steps of decodes alone."},
@@ -46,11 +46,21 @@ constexpr KeyTable kTrtllmKeys({
      "TensorRT-LLM's name of memory.kv_block_tokens."},
 });
 
-void read_trtllm_graphs(ConfigReader& in, const EngineSite& site, int drafts, GraphOptions& out) {
+// What differs between versions.
+struct TrtllmVersion {
+  bool sparse_graphs = false;       // until pull request 12895 (1.3)
+  bool budget_counts_hits = false;  // until pull request 11637 (1.3)
+};
+
+void read_trtllm_graphs(ConfigReader& in, const EngineSite& site, const TrtllmVersion& version, int drafts,
+                        GraphOptions& out) {
   read_graph_use(in, kTrtllmKeys["use_cuda_graph"], true, site, out);
   out.pad = in.read<bool>(kTrtllmKeys["cuda_graph_padding_enabled"]);
+  // pyexecutor/cuda_graph_runner.py, maybe_get_cuda_graph: with attention DP padding is what makes batches of a size.
+  out.alike = !out.pad && site.dp_ranks > 1;
   const auto largest = in.read<std::int64_t>(kTrtllmKeys["cuda_graph_max_batch_size"]);
-  out.sizes = captured_sizes(in, kTrtllmKeys["cuda_graph_batch_sizes"], trtllm_graph_sizes(largest, out.pad));
+  out.sizes = captured_sizes(in, kTrtllmKeys["cuda_graph_batch_sizes"],
+                             trtllm_graph_sizes(largest, out.pad, version.sparse_graphs));
   for (std::int64_t& size : out.sizes) {
     size *= 1 + drafts;  // sizes count requests; each has a token and its drafts in a step
   }
@@ -80,17 +90,28 @@ void read_trtllm_memory(ConfigReader& in, const EngineSite& site, EngineMemory& 
   out.static_fraction_key = "free_gpu_memory_fraction";
   out.kv_block_tokens = in.maybe<int>(kTrtllmKeys["tokens_per_block"]);
   out.default_block_tokens = 32;  // llm_args.py, KvCacheConfig.tokens_per_block
+  if (site.hopper()) {
+    out.mla_block_tokens = 64;  // py_executor_creator.py: enable_flash_mla
+  }
   // pyexecutor/resource_manager.py takes windows as long as the longest sequence where max_attention_window is not given;
   // _util.py counts the layers of a drafter with the model's.
   out.window_share = 1;
   out.drafter = true;
 }
 
+// Context-only requests are refused with it (v1.1, executor/base_worker.py); 1.3 takes some, and its examples of
+// disaggregated serving turn it off.
+bool read_trtllm_overlap(ConfigReader& in, const EngineSite& site) {
+  const EngineDefault<bool> off{site.role == InstanceRole::kPrefill,
+                                "TensorRT-LLM (llm_args.py; examples/disaggregated for context servers)"};
+  return !or_engine(in, kTrtllmKeys["disable_overlap_scheduler"], off);
+}
+
 }  // namespace
 
 std::span<const Key> trtllm_keys() { return kTrtllmKeys; }
 
-EngineDefault<std::vector<std::int64_t>> trtllm_graph_sizes(std::int64_t largest, bool pad) {
+EngineDefault<std::vector<std::int64_t>> trtllm_graph_sizes(std::int64_t largest, bool pad, bool sparse) {
   std::vector<std::int64_t> sizes;
   if (pad) {
     sizes = {1, 2, 4};
@@ -103,7 +124,8 @@ EngineDefault<std::vector<std::int64_t>> trtllm_graph_sizes(std::int64_t largest
     }
     sizes.insert(sizes.end(), {64, 128});
   }
-  for (std::int64_t n = 256; n < largest; n *= 2) {
+  const bool every_64th = pad && !sparse;
+  for (std::int64_t n = every_64th ? 192 : 256; n < largest; n = every_64th ? n + 64 : 2 * n) {
     sizes.push_back(n);
   }
   std::erase_if(sizes, [&](std::int64_t n) { return n > largest; });
@@ -113,7 +135,10 @@ EngineDefault<std::vector<std::int64_t>> trtllm_graph_sizes(std::int64_t largest
   return {sizes, "TensorRT-LLM (llm_args.py, CudaGraphConfig._generate_cuda_graph_batch_sizes)"};
 }
 
-void read_trtllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
+namespace {
+
+void read_version(ConfigReader& in, const Budgets& budgets, const EngineSite& site, const TrtllmVersion& version,
+                  EngineSettings& out) {
   ServingOptions& s = out.serving;
   TrtllmKnobs knobs;
   s.token_budget = budgets.per_rank(in, "max_num_tokens", in.read<std::int64_t>(kTrtllmKeys["max_num_tokens"]));
@@ -129,11 +154,22 @@ void read_trtllm(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   knobs.chunked_prefill = in.read<bool>(kTrtllmKeys["enable_chunked_prefill"]);
   s.longest_prompt = knobs.chunked_prefill ? 0 : s.token_budget;
   read_trtllm_waits(in, site.dp_ranks, knobs, s.prefill_alignment);
-  s.overlap_schedule = !in.read<bool>(kTrtllmKeys["disable_overlap_scheduler"]);
+  knobs.budget_counts_hits = version.budget_counts_hits;
+  s.overlap_schedule = read_trtllm_overlap(in, site);
   s.prefix_caching = in.read<bool>(kTrtllmKeys["enable_block_reuse"]);
-  read_trtllm_graphs(in, site, drafts, s.graphs);
+  read_trtllm_graphs(in, site, version, drafts, s.graphs);
   read_trtllm_memory(in, site, out.memory);
   s.knobs = knobs;
+}
+
+}  // namespace
+
+void read_trtllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
+  read_version(in, budgets, site, {}, out);
+}
+
+void read_trtllm_1_2(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
+  read_version(in, budgets, site, {.sparse_graphs = true, .budget_counts_hits = true}, out);
 }
 
 }  // namespace epsim

@@ -96,6 +96,9 @@ std::optional<std::string> flag_of(const std::string& knob, std::string value, c
                                         "enable_chunked_prefill",  "enforce_eager", "long_prefill_token_threshold"};
   constexpr std::string_view kTrtllm[] = {"max_num_tokens", "max_batch_size"};
   const EngineKind kind = kind_of(design.engine);
+  if (kind == EngineKind::kTrtllm && knob == "cuda_graph_padding_enabled" && value == "true") {
+    return "";  // among its options
+  }
   const auto has = [&](const auto& flags) {
     return std::find(std::begin(flags), std::end(flags), knob) != std::end(flags);
   };
@@ -201,6 +204,9 @@ std::string vllm_command(const CapacityPool& pool, const ExpertFile& experts, bo
 std::string trtllm_command(const CapacityPool& pool, const ExpertFile& experts, bool dense) {
   const CapacityDesign& d = pool.design;
   std::string out = fmt::format("printf 'enable_attention_dp: {}\\n", d.attention_tp < d.gpus ? "true" : "false");
+  if (d.role != InstanceRole::kPrefill) {
+    out += "cuda_graph_config: {enable_padding: true}\\n";
+  }
   if (!experts.name.empty()) {
     // Only the wide-EP backend balances (tensorrt_llm/_torch/modules/fused_moe/create_moe.py).
     out += fmt::format("moe_config: {{backend: WIDEEP, load_balancer: {}}}\\n", experts.name);

@@ -239,6 +239,8 @@ TEST_CASE("capacity starts vLLM and TensorRT-LLM as their versions take it, apar
   check_contains(script(deep + "--engines vllm_v1"), {"\nVLLM_ALL2ALL_BACKEND=deepep_low_latency vllm serve"});
   check_contains(script(deep + "--engines vllm_0_14"), {" --all2all-backend deepep_low_latency"});
   const std::string trt = script("--engines trtllm --modes apart --policies contiguous");
+  CHECK(trt.find("cuda_graph_config: {enable_padding: true}") != std::string::npos);
+  CHECK(trt.find("cuda_graph_padding_enabled") == std::string::npos);
   check_contains(trt, {"disable_overlap_scheduler: true\\ncache_transceiver_config: {backend: DEFAULT, "
                        "max_tokens_in_buffer: 2048}",
                        "context_servers: {num_instances: 1, urls: [\"PREFILL_0:8000\"]}",

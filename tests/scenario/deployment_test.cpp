@@ -47,6 +47,18 @@ TEST_CASE("instances of one GPU report side by side without links") {
   CHECK(run.detail.bottleneck_s.empty());
 }
 
+// v1.1, executor/base_worker.py refuses context-only requests with the overlap scheduler.
+TEST_CASE("TensorRT-LLM's prefill instances schedule between steps, unless they are told otherwise") {
+  const auto overlap = [](const std::string& prefill) {
+    const Scenario s =
+        small({"serving={engine: trtllm_1_2}", "deployment={prefill: {nodes: 2" + prefill + "}, decode: {nodes: 2}}"});
+    return std::pair(s.deployment.pools[0].serving.overlap_schedule, s.deployment.pools[1].serving.overlap_schedule);
+  };
+  CHECK(overlap("") == std::pair(false, true));
+  CHECK(overlap(", serving: {}") == std::pair(false, true));
+  CHECK(overlap(", serving: {disable_overlap_scheduler: false}") == std::pair(true, true));
+}
+
 TEST_CASE("a pool may use a part of each node: of its GPUs, and as much of its NICs") {
   const Scenario s =
       small({"deployment={prefill: {nodes: 1, gpus_per_node: 4, attention_tp: 4, serving: {}}, "

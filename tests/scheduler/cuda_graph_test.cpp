@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace epsim {
@@ -64,6 +66,23 @@ TEST_CASE("steps that were not captured run kernel by kernel, unpadded") {
 }
 
 // TensorRT-LLM: torch_compile_config.capture_num_tokens beside cuda_graph_config.batch_sizes.
+// TensorRT-LLM without padding (cuda_graph_runner.py, maybe_get_cuda_graph): an idle rank has a request of its own.
+TEST_CASE(
+    "graphs of equal batches alone replay where all DP ranks decode as many, an idle one counted as one request") {
+  GraphOptions alike = graphs(GraphSize::kMax);
+  alike.pad = false;
+  alike.alike = true;
+  for (const auto& [tokens, replayed] :
+       {std::pair{std::vector<std::int64_t>{4, 4}, true}, {{4, 2}, false}, {{1, 0}, true}, {{2, 0}, false}}) {
+    std::vector<RankBatch> batches = decodes(tokens);
+    CHECK(replay_padded(alike, batches) == replayed);
+  }
+  std::vector<RankBatch> drafted = decodes({4, 0});
+  drafted[0].decode_queries = 4;  // one request and its drafts
+  CHECK(replay_padded(alike, drafted));
+  CHECK(drafted[1].tokens() == 4);
+}
+
 TEST_CASE("steps with prompts have sizes of their own, to which they are padded whatever decodes are") {
   GraphOptions options = graphs(GraphSize::kMax);
   options.pad = false;

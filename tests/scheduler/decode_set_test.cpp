@@ -124,7 +124,8 @@ TEST_CASE("sums, gaps and order equal those of plain counting") {
   CHECK(got.max == want.max);
 }
 
-TEST_CASE("all proposals accepted: a step yields one token more than proposed, and no more than are wanted") {
+TEST_CASE(
+    "all proposals accepted: a step yields one token more than proposed, and a request keeps no more than it wants") {
   DecodeSet set(4, {2, {1.0}}, Seed{1}, 0);
   set.join(5, 7, 7, 0 * kMs);
   GapSamples gaps;
@@ -135,14 +136,15 @@ TEST_CASE("all proposals accepted: a step yields one token more than proposed, a
   CHECK(set.context() == 10);
   CHECK(set.tokens_to_come(100) == 4);
   decode(set, 2 * kMs, gaps, finished);
-  CHECK(set.step_tokens() == 1);  // one token to come: nothing to propose
+  CHECK(set.step_tokens() == 3);  // one token to come: both proposals are verified in vain
+  CHECK(set.pages_to_begin() == 0);
   CHECK(finished.empty());
   decode(set, 3 * kMs, gaps, finished);
   CHECK(finished == std::vector<std::int32_t>{5});
   CHECK(set.size() == 0);
   CHECK(set.context() == 0);
   CHECK(set.step_tokens() == 0);
-  CHECK(set.rejected() == 0);
+  CHECK(set.rejected() == 2);
   CHECK(gaps.count() == 7);
   CHECK(gaps.summary().mean == doctest::Approx(3e-3 / 7));  // three gaps of 1 ms, four of 0
 }
@@ -152,9 +154,9 @@ TEST_CASE("no proposal accepted: one token a step, and pages set aside in vain a
   set.join(1, 10, 3, 0 * kMs);
   GapSamples gaps;
   std::vector<std::int32_t> finished;
-  CHECK(set.pages_to_begin() == 3);  // two proposals: three tokens are wanted
+  CHECK(set.pages_to_begin() == 3);  // as many tokens as are wanted, of the four that are computed
   CHECK(decode(set, 1 * kMs, gaps, finished) == 2);
-  CHECK(set.rejected() == 2);
+  CHECK(set.rejected() == 3);
   CHECK(set.pages_to_begin() == 2);
   CHECK(decode(set, 2 * kMs, gaps, finished) == 1);
   CHECK(decode(set, 3 * kMs, gaps, finished) == 0);
@@ -200,12 +202,12 @@ TEST_CASE("a run with speculation: fewer steps, more tokens in each, and every r
   options.speculative = {1, {1.0}};
   test::FixedPricer pricer(10_ms, true);
   const RunResult run = simulate(test::trace_of({{0, 20, 6}, {0, 20, 4}}), options, pricer, {});
-  // Prompts, then 2 + 2, 2 + 1 and 1 tokens.
+  // Prompts, then 2 + 2 tokens, 2 + 2, of which one is not wanted, and 2 for the last one of A.
   REQUIRE(pricer.batches.size() == 4);
   CHECK(pricer.batches[1][0].decode_tokens == 4);
   CHECK(pricer.batches[1][0].sampled == 4);
-  CHECK(pricer.batches[2][0].decode_tokens == 3);
-  CHECK(pricer.batches[3][0].decode_tokens == 1);
+  CHECK(pricer.batches[2][0].decode_tokens == 4);
+  CHECK(pricer.batches[3][0].decode_tokens == 2);
   CHECK(run.requests[0].finished == 40 * kMs);
   CHECK(run.requests[1].finished == 30 * kMs);
 }

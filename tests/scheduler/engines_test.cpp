@@ -156,6 +156,9 @@ TEST_CASE("TensorRT-LLM's defaults and knobs") {
   CHECK(defaults.serving.graphs.prompt_sizes.empty());
   CHECK(defaults.serving.graphs.sizes.size() == 32 + 2);  // 1 to 32, 64, 128
   CHECK_FALSE(defaults.serving.graphs.pad);
+  CHECK_FALSE(read("serving: {engine: trtllm}", 1).graphs.alike);
+  CHECK(read("serving: {engine: trtllm}", 4).graphs.alike);
+  CHECK_FALSE(read("serving: {engine: trtllm, cuda_graph_padding_enabled: true}", 4).graphs.alike);
   CHECK(defaults.memory.static_fraction == 0.9);
   CHECK(defaults.memory.account == MemoryAccount::kTrtllm);
   CHECK(defaults.memory.default_block_tokens == 32);
@@ -188,12 +191,16 @@ TEST_CASE("TensorRT-LLM's defaults and knobs") {
 }
 
 // CudaGraphConfig._generate_cuda_graph_batch_sizes: powers of two above 128, and the largest.
-TEST_CASE("TensorRT-LLM captures 1, 2, 4, 8, 16 to 128, then doubles, and the largest") {
-  const auto sizes = trtllm_graph_sizes(600, true).value;
+TEST_CASE("TensorRT-LLM captures 1, 2, 4, 8, 16 to 128, then doubles, since 1.3 every 64th, and the largest") {
+  const auto sizes = trtllm_graph_sizes(600, true, true).value;
   CHECK(sizes.size() == 3 + 16 + 3);
   CHECK(std::vector(sizes.end() - 4, sizes.end()) == std::vector<std::int64_t>{128, 256, 512, 600});
-  CHECK(trtllm_graph_sizes(3, true).value == std::vector<std::int64_t>{1, 2, 3});
-  CHECK(trtllm_graph_sizes(128, false).value.size() == 34);
+  const auto fine = trtllm_graph_sizes(600, true, false).value;
+  CHECK(std::vector(fine.end() - 9, fine.end()) ==
+        std::vector<std::int64_t>{128, 192, 256, 320, 384, 448, 512, 576, 600});
+  CHECK(trtllm_graph_sizes(600, false, false).value == trtllm_graph_sizes(600, false, true).value);
+  CHECK(trtllm_graph_sizes(3, true, true).value == std::vector<std::int64_t>{1, 2, 3});
+  CHECK(trtllm_graph_sizes(128, false, true).value.size() == 34);
 }
 
 TEST_CASE("budgets hold for a DP rank, or are divided among them") {

@@ -89,6 +89,24 @@ TEST_CASE("with chunked prefill prompts are cut to whole blocks of what decodes 
   CHECK(records[1].finished == 4 * kMs);
 }
 
+// microBatchScheduler.cpp counts whole prompts until pull request 11637.
+TEST_CASE("what the prefix cache holds counts against max_num_tokens in 1.2, and not in 1.3") {
+  for (const bool counts : {true, false}) {
+    // A prompt of 8 tokens; then two of the same 8 and 4 more, which do not fit 20 tokens whole: 12 + 12, or 4 + 4.
+    auto records = records_of({{0, 8, 1}, {0, 12, 1}, {0, 12, 1}});
+    const PrefixBlocks prefixes{
+        .block_tokens = 4, .distinct = 4, .start = {0, 2, 5, 8}, .ids = {0, 1, 0, 1, 2, 0, 1, 3}};
+    TrtllmScheduler rank(trtllm(20, 100, 4, {.budget_counts_hits = counts}), {records, &prefixes});
+    rank.enqueue(0);
+    std::int64_t at = 0;
+    check_trtllm_steps(rank, at, {{8, 0, 3}});
+    rank.enqueue(1);
+    rank.enqueue(2);
+    const RankBatch batch = rank.begin_step(1 * kMs);
+    CHECK(batch.prefill_tokens == (counts ? 4 : 4 + 4));
+  }
+}
+
 TEST_CASE("max_batch_size counts decodes and prompts together") {
   auto records = records_of({{0, 4, 3}, {0, 4, 3}, {0, 4, 3}});
   ServingOptions options = trtllm(16, 100, 4);
