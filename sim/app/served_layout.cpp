@@ -222,16 +222,29 @@ void read_measured(ConfigReader in, ServedLayout& out) {
 
 // ---- rows ----
 
+// One of the texts that are wanted, and none of those behind a `!`.
+bool fits(const std::vector<std::string>& texts, const std::string& text) {
+  bool wanted = false, found = false;
+  for (const std::string& one : texts) {
+    if (one.starts_with('!')) {
+      if (text == one.substr(1)) {
+        return false;
+      }
+      continue;
+    }
+    wanted = true;
+    found = found || (one == kAnyText ? !text.empty() : one == text);
+  }
+  return found || !wanted;
+}
+
 bool applies(const ServedRule& rule, const Columns& columns, double day) {
   const bool dated = rule.since > -kEver || rule.before < kEver;
   if (dated && !(day >= rule.since && day < rule.before)) {
     return false;
   }
-  return std::all_of(rule.when.begin(), rule.when.end(), [&](const auto& condition) {
-    const std::string text = text_at(columns, condition.first);
-    return std::any_of(condition.second.begin(), condition.second.end(),
-                       [&](const std::string& wanted) { return wanted == kAnyText ? !text.empty() : wanted == text; });
-  });
+  return std::all_of(rule.when.begin(), rule.when.end(),
+                     [&](const auto& condition) { return fits(condition.second, text_at(columns, condition.first)); });
 }
 
 // Fills the texts of a rule in; a column without a text is a reason not to express the point.
@@ -258,7 +271,7 @@ void apply_rule(const ServedRule& rule, const Columns& columns, ServedPoint& out
 }
 
 void look_up(const ServedLookup& lookup, Columns& columns) {
-  const auto fits = [&](const ServedLookup::Row& row) {
+  const auto has_keys = [&](const ServedLookup::Row& row) {
     for (std::size_t k = 0; k < lookup.keys.size(); ++k) {
       if (!row.keys[k].empty() && row.keys[k] != text_at(columns, lookup.keys[k])) {
         return false;
@@ -266,7 +279,7 @@ void look_up(const ServedLookup& lookup, Columns& columns) {
     }
     return true;
   };
-  const auto found = std::find_if(lookup.rows.begin(), lookup.rows.end(), fits);
+  const auto found = std::find_if(lookup.rows.begin(), lookup.rows.end(), has_keys);
   for (std::size_t n = 0; n < lookup.names.size(); ++n) {
     columns[lookup.names[n]] = found != lookup.rows.end() ? found->texts[n] : "";
   }

@@ -4,6 +4,7 @@
 #include <tbb/global_control.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <iostream>
 
 #include "sim/app/command_line.h"
@@ -50,17 +51,20 @@ ServedRequest served_request_of(const po::variables_map& values) {
 
 std::optional<std::vector<std::optional<ServedRun>>> run_with_line(const ServedRequest& request,
                                                                    const std::vector<ServedPoint>& points,
-                                                                   const fs::path& folder, bool overwrite) {
-  ProgressBoard board(
-      std::cerr,
-      {.terminal = isatty(STDERR_FILENO) == 1, .columns = terminal_columns(), .unit = "scenarios", .simulated = false});
+                                                                   const fs::path& folder, bool overwrite, bool quiet) {
+  std::ofstream nowhere;
+  ProgressBoard board(quiet ? static_cast<std::ostream&>(nowhere) : std::cerr,
+                      {.terminal = !quiet && isatty(STDERR_FILENO) == 1,
+                       .columns = terminal_columns(),
+                       .unit = "scenarios",
+                       .simulated = false});
   ProgressLine* line = nullptr;
   std::int64_t done = 0;
   ServedControl control;
   control.stop = &interrupted();
   control.overwrite = overwrite;
   control.on_start = [&](std::size_t to_run, std::size_t before) {
-    if (before > 0) {
+    if (before > 0 && !quiet) {
       std::cerr << fmt::format("epsim: {} scenarios were finished before\n", before);
     }
     line = &board.add("served", static_cast<std::int64_t>(to_run));
@@ -100,7 +104,8 @@ int validate_served(const po::variables_map& values) {
   }
   const ResultsFolder results(values, request.table.stem().string() + "-served",
                               [&](const fs::path& earlier) { return holds_served(earlier, request); });
-  const auto runs = run_with_line(request, points, results.path(), values["overwrite"].as<bool>());
+  const auto runs =
+      run_with_line(request, points, results.path(), values["overwrite"].as<bool>(), values["quiet"].as<bool>());
   if (!runs) {
     std::cout << "interrupted: finished scenarios are kept, and rerun the same command to continue\n";
     return kInterrupted;

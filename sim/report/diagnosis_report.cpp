@@ -41,6 +41,9 @@ std::string skew_text(const Diagnosis& d) {
       d.imbalance, d.worst_layer, d.worst_imbalance, d.hottest_expert);
 }
 
+// What plans made from such windows bring tells nothing of those made from longer ones.
+bool too_short(const Diagnosis& d) { return !d.kept.empty() && d.windows > 1 && d.repeats < kTells; }
+
 std::string stability_text(const Diagnosis& d) {
   if (d.kept.empty()) {
     return "nothing to keep: experts in order are as balanced as a plan makes them";
@@ -48,7 +51,7 @@ std::string stability_text(const Diagnosis& d) {
   if (d.windows == 1) {
     return "unknown from one window; give a later recording as the second file";
   }
-  if (d.repeats < kTells) {
+  if (too_short(d)) {
     return fmt::format(
         "windows of {:.0f} tokens are too short to tell: on other tokens of the same window a plan keeps "
         "{:.0f} % of its gain in balance; record longer windows",
@@ -88,7 +91,11 @@ std::string line_of(const std::string& label, const std::string& text) {
   return fmt::format("{:<{}}{}\n", label, kLabel, wrapped(text, kWidth, kLabel, kLabel));
 }
 
-BalanceAnswer answer_of(const Diagnosis& d, const Estimate& net, double worth) {
+BalanceAnswer answer_of(const Diagnosis& d, const BalanceVerdict& v, double worth) {
+  const Estimate& net = v.net;
+  if (too_short(d) && high_of(v.perfect) >= worth) {
+    return BalanceAnswer::kUnsure;
+  }
   if (high_of(net) < worth) {
     return BalanceAnswer::kOff;
   }
@@ -106,6 +113,10 @@ std::string answer_text(const Diagnosis& d, const BalanceVerdict& v, double wort
     case BalanceAnswer::kOff:
       return fmt::format("OFF: EPLB at best, {}, brings {}; {} % would be worth it", what, gain, percent(worth));
     case BalanceAnswer::kUnsure:
+      if (too_short(d)) {
+        return fmt::format("UNSURE: {} brings {}, by a plan made from windows too short to tell; record longer ones",
+                           what, gain);
+      }
       return low_of(v.net) > worth
                  ? fmt::format(
                        "UNSURE: {} brings {}, but the plan is scored on the counts that it was made from; give a "
@@ -144,7 +155,7 @@ BalanceVerdict verdict_of(const Diagnosis& d, double worth) {
   out.with_copies = low_of(gain_over(d.copies, d.placement, lost_with_copies, lost)) > 0;
   out.net =
       out.with_copies ? gain_over(d.copies, d.in_order, lost_with_copies) : gain_over(d.placement, d.in_order, lost);
-  out.answer = answer_of(d, out.net, worth);
+  out.answer = answer_of(d, out, worth);
   out.text = answer_text(d, out, worth);
   return out;
 }

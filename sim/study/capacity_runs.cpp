@@ -60,12 +60,17 @@ class HeldLoads final : public ExpertLoadSource {
   std::shared_ptr<const ExpertLoadSource> loads_;
 };
 
+constexpr std::size_t kUsualRequests = 2000;  // of conversations, to tell their mean length
+
+// Behind the ramp, where there is more than that.
 double mean_tokens(const RequestTrace& trace, std::int32_t Request::*tokens) {
+  const std::span<const Request> all = trace.requests;
+  const std::span<const Request> steady = all.subspan(trace.steady() > 0 ? trace.ramp : 0);
   double sum = 0;
-  for (const Request& r : trace.requests) {
+  for (const Request& r : steady) {
     sum += r.*tokens;
   }
-  return sum / static_cast<double>(trace.requests.size());
+  return sum / static_cast<double>(steady.size());
 }
 
 // A deployment that is ready to run. Not to be moved: the scenario is referred to.
@@ -107,8 +112,10 @@ std::unique_ptr<ReadyDeployment> ready(const CapacityQuestion& question, const s
   auto out = std::make_unique<ReadyDeployment>();
   Scenario& scenario = out->scenario;
   scenario = read_scenario(capacity_scenario(question, pools), {pools.front().design.policy});
-  out->input_tokens = mean_tokens(scenario.requests, &Request::input_tokens);
-  out->output_tokens = mean_tokens(scenario.requests, &Request::output_tokens);
+  // Conversations have grown by then to their usual length.
+  const RequestTrace usual = scenario.requests.ramp > 0 ? scenario.make_requests(kUsualRequests) : scenario.requests;
+  out->input_tokens = mean_tokens(usual, &Request::input_tokens);
+  out->output_tokens = mean_tokens(usual, &Request::output_tokens);
   if (one_in > 1) {
     thin_out(scenario, one_in, question.first_requests);
   }

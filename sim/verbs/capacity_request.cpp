@@ -176,25 +176,40 @@ std::vector<OwnPrice> read_prices(const std::vector<std::string>& texts) {
   return out;
 }
 
+constexpr const char* kOneRate = "a rate is the same all the time: give a trace as scenario.requests.";
+
 // What sets the rate of the scenario's requests. Conversations: `turns` requests for each that starts, once as many end
 // as start; a trace begins with none.
 struct RateKey {
   std::string name = "rate";
-  double requests = 1;  // for each of its events
+  double requests = 1;   // for each of its events
+  double rate = 0;       // of requests
+  bool at_peak = false;  // of requests whose rate follows the clock
 };
 
-RateKey rate_key(ConfigReader requests, const Scenario& scenario) {
+// Of generated requests; `rate`: in requests/s, a day's highest.
+RateKey rate_key(ConfigReader requests) {
   const auto kind = requests.required<std::string>("kind");
+  RateKey out;
   if (kind == "sessions") {
-    return {"session_rate", requests.required<double>("turns")};
+    out = {"session_rate", requests.required<double>("turns")};
   }
-  if (scenario.make_requests && !requests.has("rate")) {
+  if (kind == "diurnal") {
+    const auto hours = requests.maybe<std::vector<double>>("hourly_rates");
+    out.rate =
+        hours ? *std::max_element(hours->begin(), hours->end())
+              : requests.required<RequestsPerSecond>("rate").count() * (1 + requests.required<double>("amplitude"));
+    out.at_peak = true;
+    return out;
+  }
+  if (!requests.has(out.name)) {
     throw InputError({"", 0, "scenario.requests"},
                      fmt::format("requests of kind {} have no rate that could be set: allowed are those with `rate` "
                                  "(poisson, constant, gamma, diurnal), sessions and recorded traces.",
                                  kind));
   }
-  return {};
+  out.rate = requests.required<RequestsPerSecond>(out.name).count() * out.requests;
+  return out;
 }
 
 // The demand as a rate with lengths.
@@ -209,7 +224,7 @@ void read_plain_demand(CapacityGiven& given, CapacityRequest& out, double times,
     throw InputError({"", 0, "tpot"}, "answers of one token have no time per output token.");
   }
   if (time_share < 1) {
-    throw InputError({"", 0, "time_share"}, "a rate is the same all the time: give a trace as scenario.requests.");
+    throw InputError({"", 0, "time_share"}, kOneRate);
   }
   if (!rate || input == 0) {
     throw InputError({"", 0, "rate"},
@@ -224,6 +239,19 @@ void read_plain_demand(CapacityGiven& given, CapacityRequest& out, double times,
       in_flight + fmt::format("{:.6g} requests/s of {} input and {} output tokens", out.asked_rate, input, output);
 }
 
+// Diurnal requests as a setting, without what follows the clock.
+std::string as_poisson(ConfigReader requests) {
+  constexpr std::string_view kOfTheDay[] = {"kind",   "rate",    "hourly_rates", "amplitude",
+                                            "period", "peak_at", "start_at"};
+  std::string out = "requests={kind: poisson";
+  for (const auto& [key, value] : requests.rest()) {
+    if (std::find(std::begin(kOfTheDay), std::end(kOfTheDay), key) == std::end(kOfTheDay)) {
+      out += fmt::format(", {}: {}", key, value);
+    }
+  }
+  return out + "}";
+}
+
 // The demand as the scenario's requests: a trace's peak hour, or generated ones.
 void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double times, double time_share) {
   CapacityQuestion& q = out.question;
@@ -236,11 +264,12 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
   }
   const Scenario scenario = read_scenario(config, {});
   ConfigReader written = config.root().section("requests");
-  const RateKey key = rate_key(written, scenario);
-  TraceHour peak = busy_hour(scenario.requests, time_share);
-  if (key.name != RateKey{}.name) {
-    peak.rate = written.required<RequestsPerSecond>(key.name).count() * key.requests;
+  const bool generated = static_cast<bool>(scenario.make_requests);
+  if (generated && time_share < 1) {
+    throw InputError({"", 0, "time_share"}, kOneRate);
   }
+  const RateKey key = generated ? rate_key(written) : RateKey{};
+  const TraceHour peak = generated ? TraceHour{.rate = key.rate} : busy_hour(scenario.requests, time_share);
   double output = 0;
   for (const Request& r : scenario.requests.requests) {
     output += r.output_tokens / static_cast<double>(scenario.requests.requests.size());
@@ -256,6 +285,10 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
                                     100 * time_share, peak.start_s)
                       : fmt::format(", its peak {:.3g} hours from {:.0f} s on", peak.length_s / kHour, peak.start_s);
     out.demand += fmt::format(" ({:.4g} requests/s there)", peak.rate);
+  }
+  if (key.at_peak) {  // as long as it takes to tell
+    std::erase_if(q.settings, [](const std::string& setting) { return setting.starts_with("requests"); });
+    q.settings.push_back(as_poisson(config.root().section("requests")));
   }
   q.settings.push_back(fmt::format("requests.{}={}/s", key.name, out.asked_rate * (1 + out.growth) / key.requests));
 }

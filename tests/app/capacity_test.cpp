@@ -261,6 +261,21 @@ TEST_CASE("capacity takes conversations, and raises their rate with the demand")
   check_contains(told.out, {"for 24 requests/s as in sessions", "one instance, at its share, holds"});  // quick
 }
 
+// A day's peak is 20/s x (1 + 0.9); of the others the rate is what they state, not what few requests came to.
+TEST_CASE("capacity sizes generated requests for their rate, and those of a day for its peak") {
+  const TempDir dir;
+  const std::string ask =
+      "capacity --model olmoe-1b-7b --dtypes bf16 --ttft p99=1s --nodes DGX-H100 --sizes 1 --attention-tp 8 --modes "
+      "together --quick -q -o plan --overwrite --set 'requests={count: 100, input_tokens: 200, output_tokens: 20, ";
+  Outcome told = run_epsim(dir, ask + "kind: diurnal, rate: 20/s, amplitude: 0.9}'");
+  REQUIRE_MESSAGE(told.exit_code == 0, told.err);
+  check_contains(told.out, {"for 38 requests/s as in diurnal: mean 20/s, peak 38/s"});
+  check_contains(slurp(dir / "plan/recommended.yaml"), {"kind: poisson", "rate: 38/s"});
+  told = run_epsim(dir, ask + "kind: gamma, rate: 20/s, burstiness: 0.05}'");
+  REQUIRE_MESSAGE(told.exit_code == 0, told.err);
+  check_contains(told.out, {"for 20 requests/s as in gamma"});
+}
+
 TEST_CASE("capacity takes requests in flight, and tells the margin to each bound") {
   const TempDir dir;
   // 0.1 s to the first token and 15 gaps of 60 ms: a request may take 1 s, so 10 in flight are 10 a second.

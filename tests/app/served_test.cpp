@@ -318,6 +318,22 @@ TEST_CASE("what the engines' load generators wrote is read as it is") {
     CHECK(row.at("measured_e2e_ms") == 90.0);
   }
   CHECK(predicted[0] == predicted[1]);  // 300 tokens in, 8 out, 4 in flight, both
+  // Both write a limit beside a rate; SGLang writes random_input_len for every dataset, vLLM a burstiness.
+  const auto predicted_by = [&](const std::string& fields) {
+    std::ofstream(dir / "one.json") << "{\"backend\": \"x\", \"completed\": 12, \"total_input_tokens\": 3600, "
+                                       "\"total_output_tokens\": 96, \"median_e2el_ms\": 90.0, "
+                                    << fields << "}";
+    const Outcome out =
+        run_epsim(dir, "validate " + small_scenario() + " --served one.json --json --overwrite -q -o one-out" + layout);
+    CAPTURE(out.err);
+    REQUIRE(out.exit_code == 0);
+    return nlohmann::json::parse(out.out).at("rows").at(0).at("predicted_e2e_ms").get<double>();
+  };
+  const double poisson = predicted_by(R"("request_rate": 40.0, "burstiness": 1.0)");
+  CHECK(predicted_by(R"("request_rate": 40.0, "max_concurrency": 1000)") == poisson);
+  CHECK(predicted_by(R"("request_rate": 40.0, "burstiness": 0.1)") != poisson);
+  CHECK(predicted_by(R"("request_rate": 40.0, "dataset_name": "sharegpt", "random_input_len": 1024,
+                        "random_output_len": 1024, "random_range_ratio": 0.0)") == poisson);
   const Outcome rate = run_epsim(dir, "validate " + small_scenario() + " --served rate.json -o rate-out" + layout);
   CAPTURE(rate.err);
   CHECK(rate.exit_code == 0);

@@ -77,6 +77,17 @@ TEST_CASE("a plan that is scored on its own counts is no evidence for it, but ma
   check_contains(lines_of(good), {"unknown from one window"});
 }
 
+TEST_CASE("windows too short to tell are no evidence against a plan, unless even perfect balance is not worth it") {
+  Diagnosis d = diagnosed(0.02, 0.02);
+  d.windows = 2;
+  d.repeats = 0.11;
+  const BalanceVerdict unsure = verdict_of(d, kWorth);
+  CHECK(unsure.answer == BalanceAnswer::kUnsure);
+  check_contains(unsure.text, {"windows too short to tell; record longer ones"});
+  d.perfect = {10.2, 10.2, 10.2};  // 2 % more than in order
+  CHECK(verdict_of(d, kWorth).answer == BalanceAnswer::kOff);
+}
+
 TEST_CASE("one seed has no interval and answers nothing") {
   Diagnosis d = diagnosed(0.5, 0.5);
   for (std::vector<double>* rates : {&d.in_order, &d.placement, &d.copies, &d.perfect}) {
