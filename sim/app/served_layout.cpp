@@ -251,7 +251,7 @@ bool applies(const ServedRule& rule, const Columns& columns, double day) {
 void apply_rule(const ServedRule& rule, const Columns& columns, ServedPoint& out) {
   const auto filled = [&](const std::string& text) {
     return replace_placeholders(text, [&](const Placeholder& p) {
-      const std::string value = computed(p, columns);
+      std::string value = computed(p, columns);
       if (value.empty()) {
         out.reasons.push_back(fmt::format("the table has no {}", fmt::join(p.operands, ", ")));
       }
