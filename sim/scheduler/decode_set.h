@@ -6,8 +6,8 @@
 //            keys and values of rejected tokens leave memory after the step. Tokens of one step are out at the same instant:
 //            the first has the gap to the step before, the others a gap of zero. Tokens that a step made can be handed
 //            out later: until then a sequence stays, and decodes on even where it needs no more.
-//   Ignores: trees of proposals, memory of proposals that a request would not keep, acceptance that differs by request. The drafter's own time is
-//            sim/step/drafter.h's.
+//   Ignores: trees of proposals; memory of proposals that a request would not keep; acceptance that differs by request.
+//            The drafter's own time is sim/step/drafter.h's.
 //   Source : Leviathan et al., "Fast Inference from Transformers via Speculative Decoding", ICML 2023, section 3.1 (the
 //            i.i.d. acceptance rate alpha); DeepSeek-V3 Technical Report (arXiv 2412.19437), section 5.4.3: MTP with
 //            one proposed token, accepted at 85 to 90 %. Those that the layer makes from its own output fall behind.
