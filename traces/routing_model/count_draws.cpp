@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <vector>
 
 #include "sim/core/check.h"
 #include "sim/core/fingerprint.h"
@@ -176,18 +177,32 @@ void settle(std::span<const float> chances, std::int64_t off, float most, std::s
   EPSIM_CHECK(off == 0, "a row of counts could not be made to sum up");
 }
 
+// The first number from each one on that has no factor in common with `experts`: a walk by it comes to all of them. Kept
+// for the next row of as many.
+const std::vector<std::uint64_t>& strides_of(std::uint64_t experts) {
+  thread_local std::vector<std::uint64_t> strides;
+  if (strides.size() != experts) {
+    strides.resize(experts);
+    std::iota(strides.begin(), strides.end(), std::uint64_t{0});
+    for (std::uint64_t& stride : strides) {
+      while (std::gcd(stride, experts) != 1) {
+        ++stride;
+      }
+    }
+  }
+  return strides;
+}
+
 // One token after the other, each with top_k choices at equal distances along the chances, which it walks in an order of
 // its own: every count is binomial, whatever their number, and the row's sum is kept.
 void draw_by_token(std::span<const float> chances, int trials, std::uint64_t key, std::span<float> counts) {
   const auto experts = static_cast<std::uint64_t>(
       std::find_if(chances.rbegin(), chances.rend(), [](float p) { return p > 0; }).base() - chances.begin());
   std::ranges::fill(counts, 0.0F);
+  const std::vector<std::uint64_t>& strides = strides_of(experts);
   for (int t = 0; t < trials; ++t) {
     const std::uint64_t random = Fingerprint::mix(key + static_cast<std::uint64_t>(t));
-    std::uint64_t stride = random % experts;
-    while (std::gcd(stride, experts) != 1) {
-      ++stride;
-    }
+    const std::uint64_t stride = strides[random % experts];
     std::uint64_t at = (random >> 16) % experts;
     double next = 0x1p-24 * static_cast<double>(random >> 40), along = 0;
     for (std::uint64_t e = 0; e < experts; ++e) {
