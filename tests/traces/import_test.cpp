@@ -215,6 +215,7 @@ TEST_CASE("bad recordings end with what is wrong and where") {
            Row{"b_T2x2.bin", std::string("\0\1\2", 3), "the file ends within a token", four},
            Row{"b_T1x2.bin", std::string("\0\1\2\7", 4), "token 1, layer 0: expert 7 is not an expert", four},
            Row{"n.npy", npy("<f8", "(1, 1, 1)", "12345678"), "elements of type '<f8'", four},
+           Row{"n.npy", npy("|u1", "(1, 2, 2)", std::string("\0\0\1\2", 4)), "slice them off", four},
            Row{"n.npy", npy("|u1", "(2, 1, 2)", std::string("\0\1\2", 3)), "the file is cut off", four},
            Row{"n.npy", npy("|u1", "(4,)", std::string("\0\1\2\3", 4)), "[token][layer][k]", four},
            Row{"n.npy", npy("|u1", "(9223372036854775807, 9223372036854775807)", "x"), "too large", four},

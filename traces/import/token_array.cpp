@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <span>
+
 #include "sim/core/error.h"
 #include "traces/format/typed_table.h"
 #include "traces/import/token_batch.h"
@@ -89,7 +92,13 @@ void import_token_array(const TokenArray& array, TraceSink& sink) {
   for (; array.next(ids); ++token) {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (const char* wrong = batch.add(ids[i])) {
-        refuse(fmt::format(", layer {}: expert {} {} ({}).", i / info.top_k, ids[i], wrong, info.experts));
+        const std::size_t layer = i / info.top_k;
+        const auto choice = std::span(ids).subspan(layer * info.top_k, info.top_k);
+        const bool zeros = std::ranges::all_of(choice, [](std::int64_t id) { return id == 0; });
+        refuse(fmt::format(", layer {}: expert {} {} ({}).{}", layer, ids[i], wrong, info.experts,
+                           zeros ? " vLLM writes zeros for layers without experts: slice them off, as in "
+                                   "numpy.save(\"sparse.npy\", ids[:, 3:])."
+                                 : ""));
       }
     }
     if (!cursor.move_to(token)) {
