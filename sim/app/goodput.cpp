@@ -123,8 +123,9 @@ int goodput(const po::variables_map& values, const ComparedLabels& compared) {
     write_goodput(store.path(), study, describe_inputs(scenario, EPSIM_VERSION));
     results.publish();
     const std::int64_t all = scenario.protocol.requests;
-    std::cout << fmt::format("goodput of {}: {} on {} GPUs, {}, scaled to each rate{}\n\n", scenario.name,
+    std::cout << fmt::format("goodput of {}: {} on {} GPUs, {}, {} to each rate{}\n\n", scenario.name,
                              scenario.model.name, all_gpus(scenario), scenario.requests.source,
+                             scenario.make_paced ? "session_rate set" : "scaled",
                              all > 0 ? fmt::format(", {} requests each", all) : "")
               << goodput_tables(study) << "\nresults: " << target.string() << "\n";
     json.print(read_file((store.path() / "goodput.json").string()));

@@ -15,6 +15,7 @@
 #include "sim/study/capacity_scenario.h"
 #include "sim/study/goodput.h"
 #include "sim/study/goodput_store.h"
+#include "sim/study/held_loads.h"
 #include "sim/study/load_point.h"
 #include "sim/study/slo_curve.h"
 #include "sim/study/store_json.h"
@@ -31,46 +32,15 @@ constexpr double kShareFillings = 0.5;      // of GoodputOptions::min_requests_r
 constexpr std::size_t kShareRequests = 2;   // times the first ones, for an instance at its share
 constexpr std::size_t kPromptRequests = 4;  // likewise: near its knee a queue of prompts takes long to show
 constexpr double kLessMissing = 2.0 / 3;  // completions that a longer run lacks, if a shorter one lacked them by chance
-
-constexpr std::int64_t kHeldSteps = 16;  // that share a draw of routing in runs that compare designs
-
-// Another source's loads, of which kHeldSteps steps in a row take one draw where they bring the same tokens: most of a
-// run's time goes into draws and what they cost, and their means are the same.
-class HeldLoads final : public ExpertLoadSource {
- public:
-  explicit HeldLoads(std::shared_ptr<const ExpertLoadSource> loads) : loads_(std::move(loads)) {}
-
-  int layers() const override { return loads_->layers(); }
-  int experts() const override { return loads_->experts(); }
-  bool counted() const override { return loads_->counted(); }
-  std::int64_t hold_steps() const override { return kHeldSteps; }
-  void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const override {
-    loads_->draw(held(at), tokens, out);
-  }
-  void draw_mixed(const StepAt& at, std::span<const std::int64_t> tokens, std::span<const std::int64_t> decodes,
-                  StepLoads& out) const override {
-    loads_->draw_mixed(held(at), tokens, decodes, out);
-  }
-
- private:
-  static StepAt held(StepAt at) {
-    at.number -= at.number % kHeldSteps;
-    return at;
-  }
-  std::shared_ptr<const ExpertLoadSource> loads_;
-};
-
 constexpr std::size_t kUsualRequests = 2000;  // of conversations, to tell their mean length
 
-// Behind the ramp, where there is more than that.
+// Behind the ramp.
 double mean_tokens(const RequestTrace& trace, std::int32_t Request::*tokens) {
-  const std::span<const Request> all = trace.requests;
-  const std::span<const Request> steady = all.subspan(trace.steady() > 0 ? trace.ramp : 0);
   double sum = 0;
-  for (const Request& r : steady) {
+  for (const Request& r : std::span(trace.requests).subspan(trace.ramp)) {
     sum += r.*tokens;
   }
-  return sum / static_cast<double>(steady.size());
+  return sum / static_cast<double>(trace.steady());
 }
 
 // A deployment that is ready to run. Not to be moved: the scenario is referred to.
@@ -90,14 +60,13 @@ void thin_out(Scenario& scenario, int one_in, std::size_t least) {
     return trace.select(positions);
   };
   auto stride = static_cast<std::size_t>(one_in);
+  const auto thinned = [every, stride](auto make) {
+    return [=](std::size_t count, auto... pace) { return every(make(count * stride, pace...), stride); };
+  };
   if (scenario.make_requests) {
-    scenario.make_requests = [make = scenario.make_requests, every, stride](std::size_t count) {
-      return every(make(count * stride), stride);
-    };
+    scenario.make_requests = thinned(scenario.make_requests);
     if (scenario.make_paced) {
-      scenario.make_paced = [make = scenario.make_paced, every, stride](std::size_t count, double pace) {
-        return every(make(count * stride, pace), stride);
-      };
+      scenario.make_paced = thinned(scenario.make_paced);
     }
     scenario.requests = scenario.make_requests(least);
   } else {
@@ -135,15 +104,16 @@ RequestTrace cut_outputs(RequestTrace trace, bool cut) {
 }
 
 RequestTrace trace_of(const Scenario& scenario, std::size_t count, bool cut) {
-  RequestTrace out = first_of(scenario.make_requests ? scenario.make_requests(count) : scenario.requests, count);
-  return cut_outputs(std::move(out), cut);
+  return cut_outputs(first_of(scenario.make_requests ? scenario.make_requests(count) : scenario.requests, count), cut);
 }
 
 // At this rate; conversations keep their own times.
 RequestTrace trace_at(const Scenario& scenario, std::size_t count, bool cut, double rate) {
-  const RequestTrace made = trace_of(scenario, count, cut);
-  return at_rate(scenario.make_paced ? cut_outputs(scenario.make_paced(count, rate / arrival_rate(made)), cut) : made,
-                 rate);
+  RequestTrace made = trace_of(scenario, count, cut);
+  if (scenario.make_paced) {
+    made = cut_outputs(scenario.make_paced(count, rate / arrival_rate(made)), cut);
+  }
+  return at_rate(made, rate);
 }
 
 // Where only prompts are looked at, so are their bounds: none may be left.

@@ -276,7 +276,9 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
   }
   std::string in_flight;
   out.asked_rate = times * read_rate(given, q.options.slo, output, in_flight).value_or(peak.rate);
-  out.demand = in_flight + fmt::format("{:.4g} requests/s as in {}", out.asked_rate, scenario.requests.source);
+  out.demand =
+      in_flight + fmt::format("{:.4g} requests/s{} {}", out.asked_rate,
+                              key.at_peak ? ", Poisson arrivals at the peak of" : " as in", scenario.requests.source);
   if (!scenario.make_requests) {
     q.settings.push_back(fmt::format("requests.slice_start={}s", peak.start_s));
     q.settings.push_back(fmt::format("requests.slice_length={}s", peak.length_s));

@@ -269,7 +269,7 @@ TEST_CASE("capacity sizes generated requests for their rate, and those of a day 
       "together --quick -q -o plan --overwrite --set 'requests={count: 100, input_tokens: 200, output_tokens: 20, ";
   Outcome told = run_epsim(dir, ask + "kind: diurnal, rate: 20/s, amplitude: 0.9}'");
   REQUIRE_MESSAGE(told.exit_code == 0, told.err);
-  check_contains(told.out, {"for 38 requests/s as in diurnal: mean 20/s, peak 38/s"});
+  check_contains(told.out, {"for 38 requests/s, Poisson arrivals at the peak of diurnal: mean 20/s, peak 38/s"});
   check_contains(slurp(dir / "plan/recommended.yaml"), {"kind: poisson", "rate: 38/s"});
   told = run_epsim(dir, ask + "kind: gamma, rate: 20/s, burstiness: 0.05}'");
   REQUIRE_MESSAGE(told.exit_code == 0, told.err);

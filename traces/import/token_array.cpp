@@ -97,7 +97,7 @@ void import_token_array(const TokenArray& array, TraceSink& sink) {
         const bool zeros = std::ranges::all_of(choice, [](std::int64_t id) { return id == 0; });
         refuse(fmt::format(", layer {}: expert {} {} ({}).{}", layer, ids[i], wrong, info.experts,
                            zeros ? " vLLM writes zeros for layers without experts: slice them off, as in "
-                                   "numpy.save(\"sparse.npy\", ids[:, 3:])."
+                                   "numpy.save(\"sparse.npy\", ids[:, 3:]) for DeepSeek-R1."
                                  : ""));
       }
     }
