@@ -10,7 +10,7 @@
 
 namespace epsim {
 
-inline constexpr std::int64_t kHeldSteps = 16;       // that share a draw of routing in runs that compare designs
+inline constexpr std::int64_t kHeldSteps = 16;  // that share a draw of routing in runs that compare designs
 
 // Another source's loads, of which kHeldSteps steps in a row take one draw where they bring the same tokens: most of a
 // run's time goes into draws and what they cost, and their means are the same.
