@@ -174,6 +174,15 @@ TEST_CASE("TensorRT-LLM: ranks are sources, iterations rows") {
   }
 }
 
+TEST_CASE("a byte order mark does not hide the format") {
+  const test::TempDir folder;
+  test::write_text(folder / "w.csv", "\xEF\xBB\xBFlayer,e0,e1\n0,3,1\n");
+  TraceFileWriter writer(folder / "w.h5");
+  import_trace(folder / "w.csv", "auto", {.top_k = 1}, writer);
+  writer.commit();
+  CHECK(TraceFile(folder / "w.h5").load_rows() == 1);
+}
+
 TEST_CASE("bad recordings end with what is wrong and where") {
   struct Row {
     std::string name, text, part;

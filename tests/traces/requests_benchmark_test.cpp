@@ -76,6 +76,10 @@ TEST_CASE("several runs in one file: one must be named") {
   CHECK(t.requests[0].input_tokens == 7);
   second.run = 3;
   CHECK(contains(message([&] { read(two, second); }), "run 3 is wanted; the file holds 2"));
+  // Runs written without their lists count too.
+  CHECK(read("{\"request_rate\": 1, \"completed\": 9}\n" + two, second).requests.size() == 1);
+  second.run = 1;
+  CHECK(contains(message([&] { read("{\"completed\": 9}\n" + two, second); }), "run 1 has no list input_lens"));
 }
 
 TEST_CASE("one object per request, under any of the usual names") {

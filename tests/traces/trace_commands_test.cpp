@@ -37,10 +37,22 @@ TEST_CASE("the summary shows shape, skew and a bar for every layer") {
   CHECK(text.starts_with("a title\n"));
   CHECK(contains(text, "2 MoE layers (2 to 5), 4 experts, top-1"));
   CHECK(contains(text, "load rows  3 from 1 source ranks"));
+  CHECK_FALSE(contains(text, "tokens  "));  // none is recorded by itself
   // Layer 2: 33 of 42 assignments, 33 / 10.5 = 3.143; layer 5 is even. Bars of 40 and 40 / 3.143 = 12 characters.
   CHECK(contains(text, "least 1, median 2.071, mean 2.071, p90 2.929, most 3.143"));
   CHECK(contains(text, "      2        3.14  " + std::string(40, '#') + "\n"));
   CHECK(contains(text, "      5        1.00  " + std::string(12, '#') + "\n"));
+}
+
+TEST_CASE("a trace whose counts are all zero has no skew") {
+  const test::TempDir folder;
+  test::write_text(folder / "z.csv", "layer,e0,e1\n0,0,0\n");
+  TraceFileWriter writer(folder / "z.h5");
+  import_trace(folder / "z.csv", "auto", {.top_k = 1}, writer);
+  writer.commit();
+  const std::string text = trace_summary(TraceFile(folder / "z.h5"), "a title", 64);
+  CHECK(contains(text, "every count is zero"));
+  CHECK_FALSE(contains(text, "max / mean"));
 }
 
 TEST_CASE("the heatmap has a cell for every layer and expert") {

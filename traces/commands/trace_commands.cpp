@@ -32,7 +32,9 @@ std::string shape_lines(const TraceFile& trace, const std::string& title) {
   }
   out += fmt::format("  load rows  {}{}\n", trace.load_rows(),
                      trace.load_rows() > 0 ? fmt::format(" from {} source ranks", trace.sources()) : "");
-  out += fmt::format("  tokens     {}\n", trace.token_count());
+  if (trace.load_rows() == 0 || trace.token_count() > 0) {
+    out += fmt::format("  tokens     {}\n", trace.token_count());
+  }
   if (trace.has_requests()) {
     out += fmt::format("  requests   {}\n", trace.requests().trace.requests.size());
   }
@@ -242,7 +244,9 @@ std::string trace_summary(const TraceFile& trace, const std::string& title, int 
   std::string out = shape_lines(trace, title);
   if (trace.load_rows() + trace.token_count() > 0) {
     const LoadWindow window = whole_window(trace);
-    out += skew_lines(skew_summary(window)) + bar_lines(trace, window, width);
+    const SkewSummary skew = skew_summary(window);
+    out += skew.assignments > 0 ? skew_lines(skew) + bar_lines(trace, window, width)
+                                : "  assignments 0: every count is zero, so there is no skew to state\n";
   }
   return out;
 }

@@ -60,7 +60,7 @@ NpyArray::NpyArray(std::string name, Read read) : name_(std::move(name)), read_(
   char start[12];
   const bool whole = read_(start, 10) == 10 && std::memcmp(start, "\x93NUMPY", 6) == 0;
   require(whole && (start[6] == 1 || (start[6] == 2 && read_(start + 10, 2) == 2)),
-          "this is no .npy file of format 1 or 2.");
+          "this is not a .npy file of format 1 or 2.");
   const std::uint64_t size = little_endian(start + 8, start[6] == 1 ? 2 : 4);
   std::string header(std::min<std::uint64_t>(size, 65536), '\0');
   require(size <= header.size() && read_(header.data(), header.size()) == header.size(),

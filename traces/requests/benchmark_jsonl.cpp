@@ -46,7 +46,7 @@ struct Row {
 struct Contents {
   std::vector<Row> rows;
   bool has_starts = false;
-  std::int64_t runs = 0, single = 0;
+  std::int64_t single = 0;
   double rate = 0.0;  // of the client; 0 = not stated, infinity = all at once
   double burstiness = 1.0;
 };
@@ -99,24 +99,33 @@ void take_request(const JsonRecord& record, Contents& out) {
       {record.integer(in), record.integer(generated), start.empty() ? 0.0 : record.number(start), record.place});
 }
 
+// `run` counts all objects, those without lists too: a client appends one for each run whatever it was told to write.
 Contents read_contents(ByteInput& input, std::int64_t run) {
   Contents out;
+  std::int64_t objects = 0;
   read_json_records(input, wanted_names(), [&](const JsonRecord& record) {
     const std::string inputs = record.first_of(kInputLists);
-    if (inputs.empty() ? out.runs > 0 : out.single > 0) {
+    ++objects;
+    if (run > 0 && objects != run) {
+      return;
+    }
+    if (run > 0 && inputs.empty()) {
+      record.fail("run", fmt::format("run {} has no list {} of its requests.", run, kInputLists[0]));
+    }
+    if (inputs.empty() ? out.single + 1 < objects : out.single > 0) {
       record.fail("", "the file mixes whole runs and single requests.");
     }
     if (inputs.empty()) {
       take_request(record, out);
-    } else if (++out.runs == run || run == 0) {
+    } else {
       if (!out.rows.empty()) {
         record.fail("run", "the file holds several runs; say which one is meant with run: 1, 2, ...");
       }
       take_run(record, inputs, out);
     }
   });
-  if (run > 0 && out.runs < run) {
-    throw InputError({input.name(), 0, "run"}, fmt::format("run {} is wanted; the file holds {}.", run, out.runs));
+  if (objects < run) {
+    throw InputError({input.name(), 0, "run"}, fmt::format("run {} is wanted; the file holds {}.", run, objects));
   }
   return out;
 }

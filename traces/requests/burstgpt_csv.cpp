@@ -1,7 +1,11 @@
 // BurstGPT (github.com/HPMLL/BurstGPT; Wang et al., "BurstGPT: a real-world workload dataset to optimize LLM serving
 // systems"): one row per request to a campus's ChatGPT and GPT-4 services, with a clock of whole seconds.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "traces/format/csv.h"
 #include "traces/requests/read_requests.h"
@@ -37,6 +41,8 @@ RequestTable read_burstgpt_csv(ByteInput& input, const BurstGptOptions& wanted, 
   const std::size_t total = rows.column("Total tokens");
   RequestCollector collector(options);
   std::optional<double> first;
+  std::set<std::string, std::less<>> models, logs;  // that the file has
+  bool kept = false;
   while (rows.next()) {
     const double at_s = rows.number(time);
     first = first.value_or(at_s);
@@ -48,7 +54,17 @@ RequestTable read_burstgpt_csv(ByteInput& input, const BurstGptOptions& wanted, 
     }
     if (listed(wanted.models, rows.text(model)) && listed(wanted.log_types, rows.text(log))) {
       collector.add(since, in, out, rows.place(time));
+      kept = true;
+    } else if (!kept && models.size() + logs.size() < 20) {
+      models.emplace(rows.text(model));
+      logs.emplace(rows.text(log));
     }
+  }
+  if (!kept && !models.empty()) {
+    throw InputError({input.name(), 0, ""},
+                     fmt::format("no row has the wanted `models` and `log_types`. The file has the models {} and the "
+                                 "log types {}.",
+                                 fmt::join(models, ", "), fmt::join(logs, ", ")));
   }
   return collector.finish(input.name());
 }
