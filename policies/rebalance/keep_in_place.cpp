@@ -25,10 +25,15 @@ GpuSlots slots_of(const LayerPlan& layer, std::size_t gpu) {
   return out;
 }
 
-// How many of `next` find their expert in `before`, each resident copy counted once.
-int common(Experts next, Experts before) {
-  std::sort(next.begin(), next.end());
-  std::sort(before.begin(), before.end());
+// The experts, each once.
+Experts distinct(Experts experts) {
+  std::sort(experts.begin(), experts.end());
+  experts.erase(std::unique(experts.begin(), experts.end()), experts.end());
+  return experts;
+}
+
+// How many experts need not travel; both each once.
+int common(const Experts& next, const Experts& before) {
   Experts both;
   std::set_intersection(next.begin(), next.end(), before.begin(), before.end(), std::back_inserter(both));
   return static_cast<int>(both.size());
@@ -71,13 +76,13 @@ std::vector<int> best_names(const LayerPlan& next, const LayerPlan& before, int 
   const int forbidden = -static_cast<int>(next.slots.size()) - 1;
   std::vector<std::vector<int>> gain(gpus, std::vector<int>(gpus, forbidden));
   for (std::size_t g = 0; g < gpus; ++g) {
-    const Experts held = slots_of(before, g).experts;
+    const Experts held = distinct(slots_of(before, g).experts);
     const int room = next.first_slot[g + 1] - next.first_slot[g];
     for (std::size_t h = 0; h < gpus; ++h) {
       const bool same_node =
           per_node == 0 || g / static_cast<std::size_t>(per_node) == h / static_cast<std::size_t>(per_node);
       if (same_node && next.first_slot[h + 1] - next.first_slot[h] == room) {
-        gain[g][h] = common(slots_of(next, h).experts, held);
+        gain[g][h] = common(distinct(slots_of(next, h).experts), held);
       }
     }
   }
@@ -128,8 +133,8 @@ int moved_copies(const PlacementPlan& next, const PlacementPlan& previous) {
   int moved = 0;
   for (std::size_t l = 0; l < next.layers.size(); ++l) {
     for (std::size_t g = 0; g < static_cast<std::size_t>(next.gpus); ++g) {
-      const Experts now = slots_of(next.layers[l], g).experts;
-      moved += static_cast<int>(now.size()) - common(now, slots_of(previous.layers[l], g).experts);
+      const Experts now = distinct(slots_of(next.layers[l], g).experts);
+      moved += static_cast<int>(std::ssize(now)) - common(now, distinct(slots_of(previous.layers[l], g).experts));
     }
   }
   return moved;

@@ -15,7 +15,8 @@ enum class Keep { kSlots, kGpus, kGpusInNode };
 // the previous plan's keep their slots in order. Both plans must be for the same model and GPUs.
 PlacementPlan keep_in_place(const PlacementPlan& next, const PlacementPlan& previous, int gpus_per_node, Keep how);
 
-// Copies of `next`, summed over layers, whose expert was not on their GPU before: weights that must be loaded.
+// Experts that a GPU has in `next` and had not before, summed over GPUs and layers: weights that must travel. Several
+// copies of one on a GPU take one.
 int moved_copies(const PlacementPlan& next, const PlacementPlan& previous);
 
 }  // namespace epsim

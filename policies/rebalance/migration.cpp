@@ -36,9 +36,6 @@ class Senders {
   explicit Senders(const ClusterShape& shape) : shape_(shape), sent_(static_cast<std::size_t>(shape.gpus), 0) {}
 
   int choose(const Residents& held, int expert, int to) {
-    if (held.count(to, expert) > 0) {
-      return to;
-    }
     int best = -1;
     for (int g = 0; g < shape_.gpus; ++g) {
       if (held.count(g, expert) > 0 && (best < 0 || better(g, best, to))) {
@@ -63,7 +60,7 @@ class Senders {
 void add_layer_moves(const LayerPlan& next, const LayerPlan& previous, int experts, int layer, Senders& senders,
                      std::vector<CopyMove>& out) {
   const Residents held(previous, experts);
-  Residents staying = held;
+  Residents staying = held, there = held;  // `there`: with what has arrived
   for (int g = 0; g < next.gpus(); ++g) {
     const auto at = static_cast<std::size_t>(g);
     for (int s = next.first_slot[at]; s < next.first_slot[at + 1]; ++s) {
@@ -72,7 +69,8 @@ void add_layer_moves(const LayerPlan& next, const LayerPlan& previous, int exper
       if (stays > 0) {
         --stays;
       } else {
-        out.push_back({layer, expert, senders.choose(held, expert, g), g, s});
+        out.push_back({layer, expert, there.count(g, expert) > 0 ? g : senders.choose(held, expert, g), g, s});
+        ++there.count(g, expert);
       }
     }
   }
@@ -83,8 +81,9 @@ class Batches {
  public:
   Batches(int gpus, int limit) : gpus_(static_cast<std::size_t>(gpus)), limit_(limit) {}
 
-  int add(const CopyMove& move) {
-    std::size_t batch = 0;
+  // In the first batch from `earliest` on that has room.
+  int add(const CopyMove& move, int earliest) {
+    auto batch = static_cast<std::size_t>(earliest);
     while (batch < batches_.size() && !room(batch, move)) {
       ++batch;
     }
@@ -137,7 +136,8 @@ int staged_on_fullest(const MigrationPlan& plan, int gpus) {
 int MigrationPlan::moves() const {
   int count = 0;
   for (const std::vector<CopyMove>& batch : batches) {
-    count += static_cast<int>(batch.size());
+    count += static_cast<int>(
+        std::count_if(batch.begin(), batch.end(), [](const CopyMove& m) { return m.from_gpu != m.to_gpu; }));
   }
   return count;
 }
@@ -158,7 +158,7 @@ MigrationPlan plan_migration(const PlacementPlan& next, const PlacementPlan& pre
   Batches batches(shape.gpus, limit_per_gpu);
   for (const CopyMove& move : moves) {
     int& last = out.switches_after[static_cast<std::size_t>(move.layer)];
-    last = std::max(last, batches.add(move));
+    last = std::max(last, batches.add(move, move.from_gpu == move.to_gpu ? std::max(last, 0) : 0));
   }
   out.batches = batches.take();
   out.staged_on_fullest_gpu = staged_on_fullest(out, shape.gpus);

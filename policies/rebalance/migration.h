@@ -18,7 +18,7 @@ namespace epsim {
 
 struct CopyMove {
   int layer = 0, expert = 0;
-  int from_gpu = 0, to_gpu = 0;  // equal when the GPU held the expert already, for a further copy beside it
+  int from_gpu = 0, to_gpu = 0;  // equal for a further copy beside one that the GPU held or that an earlier move brings
   int to_slot = 0;               // of the new plan's layer
 };
 
@@ -28,12 +28,12 @@ struct MigrationPlan {
   int staged_on_fullest_gpu =
       0;  // copies that wait for their layer to switch, on the GPU and after the batch with most
 
-  int moves() const;
+  int moves() const;  // between two GPUs
 };
 
-// A copy comes from its own GPU where that held the expert; else from a GPU of its node that did; else from any that
+// A copy comes from its own GPU where that held the expert or has just got it (an expert travels to a GPU once); else from a GPU of its node that did; else from any that
 // did; of several from the one that has sent least, the lowest when equal. Moves take the earliest batch with room at
-// both ends, in order of layer, GPU and slot. Both plans must be for the same model and GPUs; `limit_per_gpu` >= 1.
+// both ends, in order of layer, GPU and slot; copies inside a GPU take the last batch of their layer so far. Both plans must be for the same model and GPUs; `limit_per_gpu` >= 1.
 MigrationPlan plan_migration(const PlacementPlan& next, const PlacementPlan& previous, const ClusterShape& shape,
                              int limit_per_gpu);
 
