@@ -1,44 +1,33 @@
 #include "policies/rebalance/rules.h"
 
+#include <limits>
+
 namespace epsim {
 namespace {
 
 class Never final : public RebalanceRule {
  public:
-  bool due(const RebalanceState&) const override { return false; }
-};
-
-class EverySteps final : public RebalanceRule {
- public:
-  explicit EverySteps(std::int64_t steps) : steps_(steps) {}
-  bool due(const RebalanceState& state) const override { return state.steps_since_look >= steps_; }
-
- private:
-  std::int64_t steps_;
+  Never() : RebalanceRule(std::numeric_limits<std::int64_t>::max()) {}
 };
 
 class BelowThreshold final : public RebalanceRule {
  public:
-  BelowThreshold(double balancedness, std::int64_t steps) : balancedness_(balancedness), steps_(steps) {}
-  bool due(const RebalanceState& state) const override {
-    return state.steps_since_look >= steps_ && state.balancedness < balancedness_;
-  }
+  BelowThreshold(double bound, std::int64_t steps) : RebalanceRule(steps), bound_(bound) {}
+  bool due(double balancedness) const override { return balancedness < bound_; }
 
  private:
-  double balancedness_;
-  std::int64_t steps_;
+  double bound_;
 };
 
 class GainOverCost final : public RebalanceRule {
  public:
-  GainOverCost(std::int64_t steps, std::int64_t horizon) : steps_(steps), horizon_(horizon) {}
-  bool due(const RebalanceState& state) const override { return state.steps_since_look >= steps_; }
+  GainOverCost(std::int64_t steps, std::int64_t horizon) : RebalanceRule(steps), horizon_(horizon) {}
   bool accept(const RebalanceOffer& offer) const override {
     return (offer.step_now - offer.step_then) * static_cast<double>(horizon_) > offer.switching;
   }
 
  private:
-  std::int64_t steps_, horizon_;
+  std::int64_t horizon_;
 };
 
 constexpr std::string_view kBetween = "Steps between looks.";
@@ -58,7 +47,7 @@ constexpr KeyTable kGainKeys({
 std::unique_ptr<RebalanceRule> make_never(ConfigReader&) { return std::make_unique<Never>(); }
 
 std::unique_ptr<RebalanceRule> make_every(ConfigReader& options) {
-  return std::make_unique<EverySteps>(options.read<std::int64_t>(kEveryKeys["steps"]));
+  return std::make_unique<RebalanceRule>(options.read<std::int64_t>(kEveryKeys["steps"]));
 }
 
 std::unique_ptr<RebalanceRule> make_threshold(ConfigReader& options) {

@@ -12,12 +12,6 @@
 
 namespace epsim {
 
-// How the plan that is in place does.
-struct RebalanceState {
-  std::int64_t steps_since_look = 0;  // since the rule last asked for a plan, or since the start
-  double balancedness = 1;            // mean over layers and over those steps
-};
-
 // What switching to a new plan would bring and cost.
 struct RebalanceOffer {
   Seconds step_now{}, step_then{};  // mean time of a step with the plan in place, and with the new one
@@ -27,9 +21,16 @@ struct RebalanceOffer {
 // Pure: equal inputs give equal answers.
 class RebalanceRule {
  public:
+  explicit RebalanceRule(std::int64_t interval) : interval_(interval) {}
   virtual ~RebalanceRule() = default;
-  virtual bool due(const RebalanceState& state) const = 0;
+  // Steps after which the rule is asked, again and again; each time it sees those steps alone.
+  std::int64_t interval() const { return interval_; }
+  // Whether to plan, by balancedness: the mean over layers and over the interval's steps.
+  virtual bool due(double) const { return true; }
   virtual bool accept(const RebalanceOffer&) const { return true; }
+
+ private:
+  std::int64_t interval_;
 };
 
 // Time of the expert part of a step that took `now` at one balancedness, at another: the busiest GPU sets it, and its

@@ -35,7 +35,7 @@ std::vector<int> fair_choices(int copies, int count, RandomStream& random) {
 
 class SglangStaticChoice final : public ReplicaChoice {
  public:
-  SglangStaticChoice(bool prefer_same_node, Seed seed) : prefer_same_node_(prefer_same_node), seed_(seed) {}
+  SglangStaticChoice(Near near, Seed seed) : near_(near), seed_(seed) {}
 
   SourceShares shares(const ChoiceInput& in) const override {
     RandomStream random(seed_, "sglang static", static_cast<std::uint64_t>(in.index));
@@ -48,7 +48,7 @@ class SglangStaticChoice final : public ReplicaChoice {
       for (const int slot : slots) {
         holders.push_back(gpu[static_cast<std::size_t>(slot)]);
       }
-      const std::vector<int> copy = sglang_static_copies(holders, in.shape, prefer_same_node_, random);
+      const std::vector<int> copy = sglang_static_copies(holders, in.shape, near_, random);
       for (std::size_t g = 0; g < copy.size(); ++g) {
         out.share[g * width + static_cast<std::size_t>(slots[static_cast<std::size_t>(copy[g])])] = 1.0F;
       }
@@ -57,17 +57,17 @@ class SglangStaticChoice final : public ReplicaChoice {
   }
 
  private:
-  bool prefer_same_node_;
+  Near near_;
   Seed seed_;
 };
 
 }  // namespace
 
-std::vector<int> sglang_static_copies(std::span<const int> holders, const ClusterShape& shape, bool prefer_same_node,
+std::vector<int> sglang_static_copies(std::span<const int> holders, const ClusterShape& shape, Near near,
                                       RandomStream& random) {
   const auto copies = static_cast<int>(holders.size());
-  const auto first = [&](auto near) {
-    return static_cast<int>(std::find_if(holders.begin(), holders.end(), near) - holders.begin());
+  const auto first = [&](auto here) {
+    return static_cast<int>(std::find_if(holders.begin(), holders.end(), here) - holders.begin());
   };
   std::vector<int> out(static_cast<std::size_t>(shape.gpus), 0);
   if (copies == 1) {
@@ -78,7 +78,8 @@ std::vector<int> sglang_static_copies(std::span<const int> holders, const Cluste
     int& copy = out[static_cast<std::size_t>(g)];
     copy = first([&](int holder) { return holder == g; });
     const auto in_node = [&](int holder) { return shape.node_of(holder) == shape.node_of(g); };
-    if (copy == copies && prefer_same_node && !std::all_of(holders.begin(), holders.end(), in_node)) {
+    if (copy == copies && (near == Near::kNode ||
+                           (near == Near::kNodeIfFewer && !std::all_of(holders.begin(), holders.end(), in_node)))) {
       copy = first(in_node);
     }
     far += copy == copies ? 1 : 0;
@@ -94,19 +95,21 @@ std::vector<int> sglang_static_copies(std::span<const int> holders, const Cluste
 namespace {
 
 constexpr KeyTable kSglangStaticKeys({
-    {"prefer_same_node", key::flag(), key::is(false), "Prefer copies on the sender's node, as SGLang from PR 9849 on."},
+    {"near", key::one_of<Near>(), key::is(Near::kNode),
+     "Copies preferred to those dealt out. sglang_0_4_8, sglang_0_4_10: gpu; SGLang since July 2026: node_if_fewer."},
     {"seed", key::whole(), key::is(42), "Seed of the rule's draws."},
 });
 
 std::unique_ptr<ReplicaChoice> make_sglang_static(ConfigReader& options) {
   const auto seed = static_cast<Seed>(options.read<std::int64_t>(kSglangStaticKeys["seed"]));
-  return std::make_unique<SglangStaticChoice>(options.read<bool>(kSglangStaticKeys["prefer_same_node"]), seed);
+  return std::make_unique<SglangStaticChoice>(options.read<Near>(kSglangStaticKeys["near"]), seed);
 }
 
 }  // namespace
 
 extern const ReplicaChoiceEntry kSglangStatic{
-    "sglang_static", "A fixed copy per GPU and expert: on the same GPU, else dealt out fairly (SGLang, static).",
-    "loads", kSglangStaticKeys, make_sglang_static};
+    "sglang_static",
+    "A fixed copy per GPU and expert: on the same GPU, else near, else dealt out fairly (SGLang, static).", "loads",
+    kSglangStaticKeys, make_sglang_static};
 
 }  // namespace epsim

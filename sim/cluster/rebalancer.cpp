@@ -46,7 +46,7 @@ struct Rebalancer::Migration {
   std::vector<LayerMove> moves;  // [layer]
   std::size_t arrived = 0;       // layers whose weights are all there
   std::size_t placed = 0;        // of these, layers that have the new plan
-  std::size_t chunk_end = 0;     // sync: layers that the next step waits for
+  std::size_t chunk_end = 0;     // layers that may arrive before the next step begins
   // The move of layer `arrived`: what was left of it at `since`, with the links to itself, and the pace since then.
   Ticks left{}, since{};
   double pace = 1;
@@ -77,15 +77,18 @@ Rebalancer::~Rebalancer() = default;
 
 RebalanceEvent& Rebalancer::event_of(const Migration& migration) { return report_.events[migration.event]; }
 
-// sync: weights move between steps, up to the chunk's end.
+// sync: weights move between steps, up to the chunk's end. async: while there is room for what has not switched yet.
 bool Rebalancer::weights_on_the_way() const {
-  return migration_ != nullptr && migration_->moving() &&
-         (options_.background || (!in_step_ && migration_->arrived < migration_->chunk_end));
+  return migration_ != nullptr && migration_->moving() && migration_->arrived < migration_->chunk_end &&
+         (options_.background || !in_step_);
 }
 
 // Brings the move under way up to `now`.
 void Rebalancer::pass(Ticks now) {
   if (!weights_on_the_way()) {
+    if (migration_ != nullptr) {
+      migration_->since = now;
+    }
     return;
   }
   Migration& m = *migration_;
@@ -174,8 +177,12 @@ void Rebalancer::end_step(Ticks now) {
   if (migration_ != nullptr) {
     migration_->pace = 1;
     migration_->since = now;
-  } else if (due()) {
-    look(now);
+  } else if (since_look_.steps >= options_.rule->interval()) {
+    if (options_.rule->due(history_.balancedness(since_look_.steps))) {
+      look(now);
+    } else {
+      since_look_ = {};
+    }
   }
 }
 
@@ -201,8 +208,7 @@ void Rebalancer::place_arrived(Ticks now) {
       slowed_->place(in_place_);
     }
   }
-  const auto chunk = static_cast<std::size_t>(options_.layers_per_chunk);
-  m.chunk_end = std::min(layers(), m.placed + (chunk == 0 ? layers() : chunk));
+  m.chunk_end = chunk_end(m.placed);
   if (m.over()) {
     if (!m.moves.empty()) {
       event_of(m).in_effect = now;
@@ -227,10 +233,16 @@ std::unique_ptr<StepPrices> Rebalancer::shadow(const StepConditions& conditions)
   return out;
 }
 
+std::size_t Rebalancer::chunk_end(std::size_t placed) const {
+  const auto chunk = static_cast<std::size_t>(options_.layers_per_chunk);
+  return chunk == 0 ? layers() : std::min(layers(), placed + chunk);
+}
+
+// Before the next step.
 Ticks Rebalancer::still_to_move() const {
   Ticks sum =
       migration_->planning && !migration_->moves.empty() ? migration_->moves.front().price.time : migration_->left;
-  for (std::size_t l = migration_->arrived + 1; l < migration_->moves.size(); ++l) {
+  for (std::size_t l = migration_->arrived + 1; l < std::min(migration_->moves.size(), migration_->chunk_end); ++l) {
     sum += migration_->moves[l].price.time;
   }
   return sum;
@@ -292,10 +304,6 @@ void Rebalancer::observe(const StepAt& at, std::span<const RankBatch> ranks, con
   since_look_.time += cost.total;
   since_look_.experts += part(cost, LayerPart::kExperts);
   since_look_.exchange += exchange_of(cost);
-}
-
-bool Rebalancer::due() const {
-  return options_.rule->due({since_look_.steps, history_.balancedness(since_look_.steps)});
 }
 
 PlanInPlace Rebalancer::plan_again(const LoadWindow& window) const {
@@ -394,8 +402,7 @@ void Rebalancer::look(Ticks now) {
   if (event.outcome != RebalanceOutcome::kTaken) {
     m.moves.clear();
   }
-  const auto chunk = static_cast<std::size_t>(options_.layers_per_chunk);
-  m.chunk_end = chunk == 0 ? layers() : std::min(layers(), chunk);
+  m.chunk_end = chunk_end(0);
   report_.events.push_back(event);
   since_look_ = {};
   migration_ = std::move(migration);

@@ -6,7 +6,8 @@
 //             while the instance had nothing to do costs nothing. async: planning and moving go on beside the steps and
 //             between them. While tokens are exchanged, or GPUs add up what they computed, weights have `link_share` of
 //             every link and the step the rest; at all other times weights have the links to themselves. A layer takes
-//             the new plan with the first step that begins after its weights arrived.
+//             the new plan with the first step that begins after its weights arrived, and frees the buffer that they are
+//             in: where there are buffers of few layers, the next ones wait for it.
 //   Gained  : every step from the first switch on is priced with the first plan as well, and with the plan that the
 //             present one replaced. Lost: waiting, and what steps took longer beside transfers (layer part
 //             `migration`). When GPUs go or come back, what they left stands in the place of the first plan.
@@ -87,7 +88,7 @@ class Rebalancer {
   Ticks still_to_move() const;
   void compare(const StepAt& at, std::span<const RankBatch> ranks, const StepCost& cost);
   void observe(const StepAt& at, std::span<const RankBatch> ranks, const StepCost& cost);
-  bool due() const;
+  std::size_t chunk_end(std::size_t placed) const;
   void look(Ticks now);
   PlanInPlace plan_again(const LoadWindow& window) const;
   bool fits(const PlacementPlan& next) const;

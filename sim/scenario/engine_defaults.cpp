@@ -182,6 +182,11 @@ std::vector<std::string> policy_warnings(const Scenario& s, const PolicyChoice& 
       out.push_back(warning);
     }
   }
+  if (const std::string_view other = find_engine(s.serving.engine).own_rebalance;
+      policy.rebalance != nullptr && !other.empty()) {
+    out.push_back(
+        fmt::format("policy '{}' moves weights between GPUs, as SGLang and vLLM do. {}.", policy.label, other));
+  }
   return out;
 }
 

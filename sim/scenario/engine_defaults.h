@@ -37,7 +37,7 @@ std::vector<std::string> engine_warnings(const Scenario& scenario);
 // Why a policy that leaves small steps alone never acts on the pool's instances, as far as is known ahead: their largest
 // steps are too small. Empty where they are not, and for other policies.
 std::string never_acts(const Scenario& scenario, const InstancePool& pool, const PolicyChoice& policy);
-// The same of the policy on all pools that prefill.
+// The same of the policy on all pools that prefill; and a rebalance that is not the engine's own.
 std::vector<std::string> policy_warnings(const Scenario& scenario, const PolicyChoice& policy);
 
 }  // namespace epsim

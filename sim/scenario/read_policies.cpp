@@ -137,6 +137,16 @@ void read_home(ConfigReader& all, ConfigReader& in, const Scenario& s, PolicyCho
   out.planned_by = *name;
 }
 
+// The engine's rule for near copies is the default of choices that have one.
+void preset_near(const std::string& rule, const Scenario& s, ConfigReader& choice) {
+  const std::string_view near = find_engine(s.serving.engine).near_copies;
+  const ReplicaChoiceEntry* entry = find_named(replica_choices(), rule);
+  if (!near.empty() && entry != nullptr &&
+      std::any_of(entry->keys.begin(), entry->keys.end(), [](const Key& key) { return key.name == "near"; })) {
+    choice.preset("near", std::string(near));
+  }
+}
+
 // The label becomes a folder's name. An entry may leave out `kind` when its label is a policy's name.
 PolicyChoice read_plain_policy(ConfigReader& all, const std::string& label, const Scenario& s) {
   all.check(label.find('/') == std::string::npos && label.front() != '.', label,
@@ -177,14 +187,14 @@ PolicyChoice read_plain_policy(ConfigReader& all, const std::string& label, cons
     const auto rule = entry.replica_choice.empty()
                           ? choice.read<std::string>(kChoiceKeys["kind"])
                           : choice.read<std::string>(kChoiceKeys["kind"], std::string(entry.replica_choice));
+    preset_near(rule, s, choice);
     out.replica_choice = make_replica_choice(rule, choice);
   }
   if (in.has("rebalance")) {
     in.check(out.ceiling == Ceiling::kNone && out.per_step == nullptr, "rebalance",
              "only policies that plan placements ahead of steps can plan again; this one does not.");
-    const EngineDefault<Seconds>& layer_time = find_engine(s.serving.engine).rebalanced_layer;
-    out.rebalance =
-        std::make_shared<const RebalanceOptions>(read_rebalance(in.section(kEntryKeys["rebalance"]), layer_time));
+    out.rebalance = std::make_shared<const RebalanceOptions>(
+        read_rebalance(in.section(kEntryKeys["rebalance"]), find_engine(s.serving.engine)));
   }
   in.finish();
   return out;

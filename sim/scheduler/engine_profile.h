@@ -126,6 +126,10 @@ struct EngineProfile {
   EngineDefault<Seconds> token_time = {Seconds(0), "no public figure of this version"};
   // Time of the hosts for each layer whose experts move while steps wait: buffers, messages, waiting for each other.
   EngineDefault<Seconds> rebalanced_layer = {Seconds(0), "no public figure"};
+  bool counts_since_look = false;         // a new plan is made from the loads since the last look
+  int layers_in_background = 0;           // whose weights fit beside those in use while steps go on; 0: all
+  std::string_view own_rebalance = {};    // how it moves weights where that is not as `rebalance` has it
+  std::string_view near_copies = {};      // what `near` of a choice of copies is; empty: the choice's own default
   std::string_view aligned_prompts = {};  // the knob's value that holds prompts until DP ranks have them together
   std::string_view alignment_since = {};  // when engines got that knob, where this version lacks it
   Router router = Router::kRoundRobin;

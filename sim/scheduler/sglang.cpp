@@ -67,7 +67,8 @@ constexpr std::string_view kMxfp4ByEp =
     "SGLang has no mxfp4 kernels for expert parallelism before Blackwell and turns the experts into bf16";
 
 // Of a rebalance of DeepSeek's 58 layers "many cpu operations such as eplb-algorithm, creating p2p ops ... as ~1s", of which
-// EPLB takes 42 ms (rebalance_options.h). v0.5 moves weights by the same code (its pull request 30829, July 2026).
+// EPLB takes 42 ms (rebalance_options.h). v0.5 does as much; since its pull request 30829 (July 2026) experts travel 32 at a
+// time, which is not modelled.
 const EngineDefault<Seconds> kSglangRebalancedLayer{
     Seconds(16.5e-3), "SGLang: about 1 s of the CPU for DeepSeek's 58 layers (sglang issue 7879)"};
 
@@ -94,6 +95,8 @@ EngineProfile sglang_0_4_8() {
           .mxfp4_by_ep = kMxfp4ByEp,
           .shared_stream_tokens = kSglangSharedStream,
           .rebalanced_layer = kSglangRebalancedLayer,
+          .counts_since_look = true,
+          .near_copies = "gpu",
           .aligned_prompts = kAlignedPrompts,
           .alignment_since = kDelayerSince};
 }
@@ -120,6 +123,7 @@ EngineProfile sglang_0_5() {
           .request_time = {Seconds(6.9e-3), "SGLang over a mock model (tt-inference-server issue 3560)"},
           .token_time = kHuggingFaceTokenizer,
           .rebalanced_layer = kSglangRebalancedLayer,
+          .counts_since_look = true,
           .aligned_prompts = kAlignedPrompts};
 }
 
@@ -137,6 +141,8 @@ EngineProfile sglang_0_4_10() {
           .mxfp4_by_ep = kMxfp4ByEp,
           .shared_stream_tokens = kSglangSharedStream,
           .rebalanced_layer = kSglangRebalancedLayer,
+          .counts_since_look = true,
+          .near_copies = "gpu",
           .aligned_prompts = kAlignedPrompts,
           .alignment_since = kDelayerSince};
 }

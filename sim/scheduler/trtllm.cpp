@@ -51,8 +51,9 @@ EngineProfile trtllm_1_x() {
                                "TensorRT-LLM (models/modeling_deepseekv3.py, Deepseekv3MoE.forward: "
                                "maybe_execute_in_parallel, in CUDA graphs)"},
       .token_time = kHuggingFaceTokenizer,
-      .aligned_prompts = "attention_dp_enable_balance=true",
-      // executor_request_queue.py, _balance_requests_across_ranks.
+      .own_rebalance =
+          "TensorRT-LLM's load balancer loads experts from the hosts' memory, some layers in every iteration, which is "
+          "not modelled",
       .router = Router::kEvenRequests};
 }
 

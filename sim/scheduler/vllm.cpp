@@ -58,6 +58,7 @@ EngineProfile vllm_v1() {
           .request_time = {Seconds(5.7e-3), "vLLM 0.22.1, Qwen3-4B from its prefix cache (openinfer, docs/benchmarks)"},
           .token_time = kHuggingFaceTokenizer,
           .rebalanced_layer = kVllmRebalancedLayer,
+          .layers_in_background = 1,  // distributed/eplb/eplb_state.py: one buffer, emptied at the end of a pass
           .aligned_prompts = "prefill_schedule_interval=2",  // "interval=2 was optimal": vllm pull request 44558
           .alignment_since = "vLLM has it since June 2026 (pull request 44558), 1 by default",
           .router = Router::kLeastRequests};

@@ -91,7 +91,7 @@ TEST_CASE("SGLang static: own GPU, then own node, then as fairly as numbers allo
   // Copies on GPUs 0, 2 and 9 of 16 in nodes of 4: GPUs 0, 2 and 9 use their own, 1 and 3 the first of their node, 8,
   // 10 and 11 GPU 9's, and the other 8 are dealt 2, 3 and 3.
   const ClusterShape shape{.gpus = 16, .gpus_per_node = 4};
-  const std::vector<int> near = sglang_static_copies(std::vector<int>{0, 2, 9}, shape, true, random);
+  const std::vector<int> near = sglang_static_copies(std::vector<int>{0, 2, 9}, shape, Near::kNodeIfFewer, random);
   CHECK(std::vector<int>(near.begin(), near.begin() + 4) == std::vector<int>{0, 0, 1, 0});
   CHECK(std::vector<int>(near.begin() + 8, near.begin() + 12) == std::vector<int>{2, 2, 2, 2});
   std::vector<std::ptrdiff_t> dealt;
@@ -101,17 +101,21 @@ TEST_CASE("SGLang static: own GPU, then own node, then as fairly as numbers allo
   }
   std::sort(dealt.begin(), dealt.end());
   CHECK(dealt == std::vector<std::ptrdiff_t>{2, 3, 3});
-  // All copies in one node: that node's other GPUs are dealt theirs like everybody, 7 and 7.
-  const std::vector<int> one_node = sglang_static_copies(std::vector<int>{0, 2}, shape, true, random);
+  // All copies in one node: that node's other GPUs are dealt theirs like everybody, 7 and 7; or all take the first, while the
+  // other 12 are dealt 6 and 6.
+  const std::vector<int> one_node = sglang_static_copies(std::vector<int>{0, 2}, shape, Near::kNodeIfFewer, random);
   CHECK(std::count(one_node.begin(), one_node.end(), 0) == 8);
   CHECK(one_node[2] == 1);
+  const std::vector<int> to_first = sglang_static_copies(std::vector<int>{0, 2}, shape, Near::kNode, random);
+  CHECK(std::vector<int>(to_first.begin(), to_first.begin() + 4) == std::vector<int>{0, 0, 1, 0});
+  CHECK(std::count(to_first.begin() + 4, to_first.end(), 0) == 6);
   // Without the node 14 GPUs are dealt, 7 and 7.
-  const std::vector<int> far = sglang_static_copies(std::vector<int>{0, 2}, shape, false, random);
+  const std::vector<int> far = sglang_static_copies(std::vector<int>{0, 2}, shape, Near::kGpu, random);
   CHECK(far[0] == 0);
   CHECK(far[2] == 1);
   CHECK(std::count(far.begin(), far.end(), 0) == 8);
   // Three copies for 13 far GPUs: 4, 4 and 5, so with the own ones 5, 5 and 6.
-  const std::vector<int> three = sglang_static_copies(std::vector<int>{1, 5, 9}, shape, false, random);
+  const std::vector<int> three = sglang_static_copies(std::vector<int>{1, 5, 9}, shape, Near::kGpu, random);
   std::vector<std::ptrdiff_t> counts;
   for (const int copy : {0, 1, 2}) {
     counts.push_back(std::count(three.begin(), three.end(), copy));
@@ -119,8 +123,8 @@ TEST_CASE("SGLang static: own GPU, then own node, then as fairly as numbers allo
   std::sort(counts.begin(), counts.end());
   CHECK(counts == std::vector<std::ptrdiff_t>{5, 5, 6});
   // Two copies on one GPU: it uses the first.
-  CHECK(sglang_static_copies(std::vector<int>{3, 3}, shape, true, random)[3] == 0);
-  CHECK(sglang_static_copies(std::vector<int>{7}, shape, true, random) == std::vector<int>(16, 0));
+  CHECK(sglang_static_copies(std::vector<int>{3, 3}, shape, Near::kNode, random)[3] == 0);
+  CHECK(sglang_static_copies(std::vector<int>{7}, shape, Near::kNode, random) == std::vector<int>(16, 0));
 }
 
 TEST_CASE("SGLang static: as shares, one copy per GPU and expert, the same for one seed") {
@@ -128,12 +132,12 @@ TEST_CASE("SGLang static: as shares, one copy per GPU and expert, the same for o
   // gives GPU 1 that of the other node.
   bool crossed = false;
   for (int seed = 0; seed < 20; ++seed) {
-    const SourceShares plain = shares_of("sglang_static", "{seed: " + std::to_string(seed) + "}");
+    const SourceShares plain = shares_of("sglang_static", "{near: gpu, seed: " + std::to_string(seed) + "}");
     CHECK(row(plain, 1)[1] + row(plain, 3)[1] == 1);
     crossed = crossed || row(plain, 1)[4] == 1;
   }
   CHECK(crossed);
-  const SourceShares s = shares_of("sglang_static", "{prefer_same_node: true}");
+  const SourceShares s = shares_of("sglang_static", "{}");
   CHECK(s.gpus_per_source == 1);
   CHECK(row(s, 0) == std::vector<float>{1, 1, 1, 0, 0, 0});
   CHECK(row(s, 1) == std::vector<float>{1, 1, 1, 0, 0, 0});  // GPU 0's, in its node

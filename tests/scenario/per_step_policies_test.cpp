@@ -181,6 +181,17 @@ TEST_CASE("a link to the host that nobody knows is an error, unless it is not ne
   CHECK_NOTHROW(prepared("gpu"));
 }
 
+TEST_CASE("a rebalance that is not the engine's own is named") {
+  const auto warned = [](const char* engine) {
+    const Scenario s = per_step({"moved"}, {std::string("serving={engine: ") + engine + "}",
+                                            "policies.moved={kind: eplb, rebalance: {rule: every}}"});
+    return policy_warnings(s, s.policies.front());
+  };
+  REQUIRE(warned("trtllm").size() == 1);
+  test::check_contains(warned("trtllm").front(), {"'moved'", "the hosts' memory"});
+  CHECK(warned("sglang").empty());
+}
+
 TEST_CASE("a policy that never acts is named in its run's warnings, with the key where one decides") {
   for (const char* label : {"ultraep", "moonep", "echo"}) {
     CAPTURE(label);
