@@ -186,7 +186,7 @@ def compare(scenario: Union[Scenario, Path], policies: Policies, *,
             seeds: int = ..., only_listed: bool = ..., overrides: Overrides = ..., threads: int = ...,
             strict_calibration: bool = ..., progress: Progress = ...) -> Comparison: ...
 def goodput(scenario: Union[Scenario, Path], policies: Policies, *,
-            slo: str = ..., rates: Optional[list[float]] = ..., tolerance: float = ..., seeds: int = ...,
+            slo: str = ..., rates: Any = ..., tolerance: float = ..., seeds: int = ...,
             only_listed: bool = ..., folder: Optional[Path] = ..., overwrite: bool = ..., overrides: Overrides = ...,
             threads: int = ..., strict_calibration: bool = ..., progress: Progress = ...) -> Goodput: ...
 def sweep(scenario: Union[Scenario, Path], vary: Mapping[str, Sequence[Any]], policies: Optional[Policies] = ..., *,

@@ -41,6 +41,10 @@ struct Follow {
 // the work has ended, and calls `progress(done, all)` unless that is None. Throws what `work` throws.
 void in_background(int threads, const py::object& progress, const std::function<void(const Follow&)>& work);
 
+// What to say of an exception of `whose` function: its text alone, as exceptions must not go through threads without the
+// interpreter. Ctrl-C throws StudyInterrupted, which becomes KeyboardInterrupt again.
+std::string raised(const char* whose, const py::error_already_set& error);
+
 // A Python value that any thread may release.
 std::shared_ptr<py::object> held(const py::object& value);
 
@@ -63,8 +67,7 @@ class Document {
   bool has_own_loads() const { return loads_ != nullptr; }
 
  private:
-  Scenario read(const std::vector<std::string>& assignments, const std::vector<std::string>& labels,
-                std::optional<std::int64_t> seed) const;
+  void leave_own_loads(const std::string& key);
   void take_own_loads(Scenario& scenario) const;
   std::string file_;
   std::vector<std::string> assignments_;

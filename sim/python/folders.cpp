@@ -80,14 +80,23 @@ std::vector<SweepAxis> axes_of(const py::list& vary) {
   return out;
 }
 
+// Whether an axis sets what is assigned, or all of the section that it is in.
+bool varied(const std::string& assignment, const std::vector<SweepAxis>& axes) {
+  const std::string key = assignment.substr(0, assignment.find('='));
+  return std::any_of(axes.begin(), axes.end(),
+                     [&](const SweepAxis& axis) { return key == axis.key || key.starts_with(axis.key + '.'); });
+}
+
 FolderStudy run_sweep_study(const Document& document, const py::list& vary, const py::list& policies,
                             const std::string& measure, const std::string& slo, double tolerance, bool only_listed,
                             const std::string& folder, bool overwrite, bool retry_failed, int threads,
                             const py::object& progress) {
   SweepRequest request;
   request.scenario = document.file();
-  request.overrides = document.assignments();
   request.axes = axes_of(vary);
+  const std::vector<std::string>& assigned = document.assignments();
+  std::copy_if(assigned.begin(), assigned.end(), std::back_inserter(request.overrides),
+               [&](const std::string& assignment) { return !varied(assignment, request.axes); });
   for (const PolicyGiven& policy : policies_given(policies)) {
     request.policies.push_back(policy.label);
     if (policy.is_python()) {

@@ -4,17 +4,28 @@
 #include <cmath>
 
 #include "sim/python/bindings.h"
+#include "sim/study/job_runner.h"
 #include "traces/expert_loads/load_sources.h"
 
 namespace epsim::python {
 namespace {
 
-constexpr int kMeanSteps = 16;               // that the mean of a function's loads is taken over
-constexpr std::int64_t kMeanTokens = 1024;   // of a DP rank in these
+constexpr int kMeanSteps = 16;              // that the mean of a function's loads is taken over
+constexpr std::int64_t kMeanTokens = 1024;  // of a DP rank in these
+constexpr double kMostLoad = 1e300;
 constexpr double kRoundingSlack = 1 + 1e-6;  // a chance that is 1 but for rounding
 
 [[noreturn]] void refuse(const std::string& key, const std::string& problem) {
   throw InputError({"", 0, key}, problem);
+}
+
+// Sums over experts and layers stay finite.
+double checked_load(double load, int layer, int expert, const std::string& key) {
+  if (!(load >= 0 && load < kMostLoad)) {
+    refuse(key, fmt::format("layer {} has the load {} for expert {}; loads are 0 or more, and below {:g}.", layer, load,
+                            expert, kMostLoad));
+  }
+  return load;
 }
 
 py::array_t<double> numbers_of(const py::object& value, const std::string& key) {
@@ -56,8 +67,7 @@ class FunctionLoads final : public ExpertLoadSource {
         }
       }
     } catch (const py::error_already_set& error) {
-      // The text alone: the exception goes through threads that do not hold the interpreter.
-      refuse("loads", fmt::format("the load source's function raised {}", error.what()));
+      refuse("loads", raised("the load source", error));
     }
   }
 
@@ -66,11 +76,7 @@ class FunctionLoads final : public ExpertLoadSource {
   void fill(const double* loads, int layer, std::span<float> row) const {
     double sum = 0, most = 0;
     for (int e = 0; e < experts_; ++e) {
-      if (!std::isfinite(loads[e]) || loads[e] < 0) {
-        refuse("loads",
-               fmt::format("layer {} has the load {} for expert {}; loads are 0 or more.", layer, loads[e], e));
-      }
-      sum += loads[e];
+      sum += checked_load(loads[e], layer, e, "loads");
       most = std::max(most, loads[e]);
     }
     if (sum <= 0) {
@@ -110,6 +116,13 @@ LoadWindow mean_of(const ExpertLoadSource& source, int dp_ranks) {
 
 }  // namespace
 
+std::string raised(const char* whose, const py::error_already_set& error) {
+  if (error.matches(PyExc_KeyboardInterrupt)) {
+    throw StudyInterrupted();
+  }
+  return fmt::format("{}'s function raised {}", whose, error.what());
+}
+
 std::shared_ptr<py::object> held(const py::object& value) {
   return {new py::object(value), [](py::object* object) {
             const py::gil_scoped_acquire lock;
@@ -124,7 +137,9 @@ LoadWindow window_of_array(const py::object& array, const std::string& key) {
   }
   LoadWindow out(static_cast<int>(given.shape(0)), static_cast<int>(given.shape(1)));
   for (int l = 0; l < out.layers(); ++l) {
-    std::copy(given.data(l, 0), given.data(l, 0) + out.experts(), out.layer(l).begin());
+    for (int e = 0; e < out.experts(); ++e) {
+      out.layer(l)[static_cast<std::size_t>(e)] = checked_load(*given.data(l, e), l, e, key);
+    }
   }
   return out;
 }

@@ -8,6 +8,12 @@ namespace {
 // The exceptions are classes of errors.py.
 py::object exception_class(const char* name) { return py::module_::import("epsim.errors").attr(name); }
 
+// Messages may quote bytes of a file that are not text.
+py::object text(const std::string& message) {
+  return py::reinterpret_steal<py::object>(
+      PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
+}
+
 py::object input_error(const InputError& error) {
   py::list all;
   if (const auto* several = dynamic_cast<const InputErrors*>(&error)) {
@@ -15,12 +21,10 @@ py::object input_error(const InputError& error) {
       all.append(input_error(one));
     }
   }
-  const auto or_none = [](const std::string& text) -> py::object {
-    return text.empty() ? py::none() : py::object(py::str(text));
-  };
+  const auto or_none = [](const std::string& word) -> py::object { return word.empty() ? py::none() : text(word); };
   const py::object line = error.place.line > 0 ? py::object(py::int_(error.place.line)) : py::none();
-  return exception_class("InputError")(py::str(error.what()), or_none(error.place.file), line, or_none(error.place.key),
-                                       py::str(error.problem), all);
+  return exception_class("InputError")(text(error.what()), or_none(error.place.file), line, or_none(error.place.key),
+                                       text(error.problem), all);
 }
 
 void raise(const py::object& exception) { PyErr_SetObject(py::type::of(exception).ptr(), exception.ptr()); }
@@ -30,11 +34,13 @@ void translate(std::exception_ptr thrown) {
     std::rethrow_exception(std::move(thrown));
   } catch (const InputError& error) {
     raise(input_error(error));
+  } catch (const StudyInterrupted&) {
+    PyErr_SetNone(PyExc_KeyboardInterrupt);
   } catch (const RunFailed& error) {
-    raise(exception_class("RunFailed")(py::str(error.what())));
+    raise(exception_class("RunFailed")(text(error.what())));
   } catch (const InvariantBroken& error) {
     raise(exception_class("RunFailed")(
-        py::str(std::string("a rule of the simulation itself was broken, which is a bug in epsim: ") + error.what())));
+        text(std::string("a rule of the simulation itself was broken, which is a bug in epsim: ") + error.what())));
   }
 }
 

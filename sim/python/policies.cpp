@@ -41,8 +41,7 @@ class FunctionPlacement final : public PlacementPolicy {
       }
       return out;
     } catch (const py::error_already_set& error) {
-      // The text alone: the exception goes through threads that do not hold the interpreter.
-      throw InputError({"", 0, label_}, fmt::format("the policy's function raised {}", error.what()));
+      throw InputError({"", 0, label_}, raised("the policy", error));
     }
   }
 

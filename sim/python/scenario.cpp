@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <utility>
 
@@ -7,6 +9,24 @@
 #include "sim/scenario/read_scenario.h"
 
 namespace epsim::python {
+namespace {
+
+std::string key_of(const std::string& assignment) { return assignment.substr(0, assignment.find('=')); }
+
+// The resolved scenario with this section's loads from Python, which no file says: read again it is refused.
+std::string with_own(const std::string& resolved, const std::string& name) {
+  const std::string section = '\n' + name + ':';
+  const std::size_t from = resolved.find(section);
+  std::size_t to = from == std::string::npos ? from : from + section.size();
+  do {
+    to = resolved.find('\n', to + 1);
+  } while (to != std::string::npos && to + 1 < resolved.size() && resolved[to + 1] == ' ');
+  return from == std::string::npos ? resolved
+                                   : resolved.substr(0, from) + section + " {kind: python}  # with_loads" +
+                                         (to == std::string::npos ? "\n" : resolved.substr(to));
+}
+
+}  // namespace
 
 Document::Document(const std::string& file, std::vector<std::string> assignments, bool check)
     : file_(std::filesystem::absolute(shipped_file(file)).lexically_normal().string()),
@@ -20,14 +40,33 @@ Document::Document(const std::string& file, std::vector<std::string> assignments
 }
 
 void Document::set(const std::vector<std::string>& assignments) {
-  const auto key_of = [](const std::string& text) { return text.substr(0, text.find('=')); };
-  std::vector<std::string> changed = assignments_;
+  Document changed = *this;
   for (const std::string& assignment : assignments) {
-    std::erase_if(changed, [&](const std::string& earlier) { return key_of(earlier) == key_of(assignment); });
-    changed.push_back(assignment);
+    const std::string key = key_of(assignment);
+    std::erase_if(changed.assignments_, [&](const std::string& earlier) { return key_of(earlier) == key; });
+    changed.assignments_.push_back(assignment);
+    changed.leave_own_loads(key);
   }
-  scenario_ = std::make_shared<const Scenario>(read(changed, {}, {}));
-  assignments_ = std::move(changed);
+  changed.scenario_ = nullptr;
+  changed.scenario();
+  *this = std::move(changed);
+}
+
+// Loads that are set stand in for the function's.
+void Document::leave_own_loads(const std::string& key) {
+  for (const auto& [section, own] :
+       {std::pair("loads", loads_ != nullptr), std::pair("plan_loads", plan_loads_.has_value())}) {
+    if (own && key.starts_with(std::string(section) + '.')) {
+      throw InputError({"", 0, key},
+                       fmt::format("the loads are with_loads' own; set `{}` as a whole to leave them.", section));
+    }
+  }
+  if (key == "loads") {
+    loads_ = nullptr;
+  }
+  if (key == "loads" || key == "plan_loads") {
+    plan_loads_ = std::nullopt;
+  }
 }
 
 void Document::use_loads(const py::function& function, const py::object& plan) {
@@ -39,19 +78,14 @@ void Document::use_loads(const py::function& function, const py::object& plan) {
 
 std::shared_ptr<const Scenario> Document::scenario() const {
   if (scenario_ == nullptr) {
-    scenario_ = std::make_shared<const Scenario>(read(assignments_, {}, {}));
+    scenario_ = std::make_shared<const Scenario>(read({}));
   }
   return scenario_;
 }
 
 Scenario Document::read(const std::vector<std::string>& labels, std::optional<std::int64_t> seed) const {
-  return read(assignments_, labels, seed);
-}
-
-Scenario Document::read(const std::vector<std::string>& assignments, const std::vector<std::string>& labels,
-                        std::optional<std::int64_t> seed) const {
   Config config = Config::from_file(file_);
-  for (const std::string& assignment : assignments) {
+  for (const std::string& assignment : assignments_) {
     config.set(assignment, "set");
   }
   if (seed) {
@@ -60,6 +94,10 @@ Scenario Document::read(const std::vector<std::string>& assignments, const std::
   Scenario out = read_scenario(config, labels);
   if (loads_ != nullptr) {
     take_own_loads(out);
+    out.resolved = with_own(out.resolved, "loads");
+    if (plan_loads_) {
+      out.resolved = with_own(out.resolved, "plan_loads");
+    }
     for (PolicyChoice& policy : out.policies) {
       if (policy.system != nullptr) {
         Scenario system = *policy.system;

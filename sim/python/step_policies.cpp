@@ -22,13 +22,13 @@ class FunctionStep final : public StepPolicy {
   FunctionStep(std::string label, const py::object& function, const StepOptions& options)
       : label_(std::move(label)), function_(held(function)), options_(options) {}
 
-  // Copies on demand leave once the routing is known, as HarMoEny's do; those ahead have a buffer, as Lina's have.
+  // Copies on demand leave once the routing is known, as HarMoEny's do; those ahead go into slots that layers share.
   ExecutionProfile profile() const override {
     return {.plans_before_dispatch = true,
             .copies_on_demand = options_.on_demand,
-            .resident_buffers = !options_.on_demand && options_.extra_experts > 0 ? 1 : 0,
             .extra_experts = options_.on_demand ? 0 : options_.extra_experts,
-            .uses_prediction = true};
+            .uses_prediction = true,
+            .slots = options_.on_demand ? 0 : options_.extra_experts};
   }
 
   StepDecision decide(const RequestMatrix& requests, const RequestMatrix& predicted,
@@ -53,8 +53,7 @@ class FunctionStep final : public StepPolicy {
       }
       return out;
     } catch (const py::error_already_set& error) {
-      // The text alone: the exception goes through threads that do not hold the interpreter.
-      throw InputError({"", 0, label_}, fmt::format("the policy's function raised {}", error.what()));
+      throw InputError({"", 0, label_}, raised("the policy", error));
     }
   }
 

@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 import epsim
+import numpy
 from places import PROGRAM, SMALL, same_files
 
 
@@ -62,6 +63,12 @@ class CompareTest(unittest.TestCase):
         for policies, seeds in ((["base", "base"], 1), (["base"], 0), (["base"], 101)):
             with self.assertRaises(epsim.InputError):
                 epsim.compare(SMALL, policies, seeds=seeds)
+        for name, value in (("seeds", [1, 2]), ("threads", 2.0)):
+            with self.assertRaisesRegex(TypeError, f"^`{name}`: a whole number, not "):
+                epsim.compare(SMALL, "base", **{name: value})
+
+    def test_takes_an_array_of_policies(self):
+        self.assertEqual(epsim.compare(SMALL, numpy.array(["base", "eplb"]), only_listed=True).labels, ["base", "eplb"])
 
     def test_the_catalogue_has_what_scenarios_name(self):
         catalogue = epsim.catalogue()

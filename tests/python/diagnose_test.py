@@ -53,6 +53,8 @@ class DiagnoseTest(unittest.TestCase):
             with self.assertRaises(epsim.InputError) as caught:
                 epsim.diagnose(counts)  # ids of experts, and no model
             self.assertTrue(caught.exception.file.endswith("counts.npy"))
+        with self.assertRaisesRegex(TypeError, "logical_count"):
+            epsim.diagnose(numpy.ones((16, 64)))
 
 
 if __name__ == "__main__":

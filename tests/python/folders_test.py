@@ -47,6 +47,13 @@ class SweepTest(unittest.TestCase):
         self.assertEqual(results["ttft_mean_ms"][3], alone.ttft_mean_ms)
         self.assertIn("<svg", swept._repr_html_())
 
+    def test_an_axis_goes_before_what_the_scenario_has(self):
+        scenario = epsim.load(SMALL, {**FEW, "requests.rate": "5/s"})
+        scenario.seed = 9
+        swept = epsim.sweep(scenario, self.VARY, ["base"], only_listed=True).tables["results"]["ttft_mean_ms"]
+        want = epsim.sweep(SMALL, self.VARY, ["base"], only_listed=True, overrides=FEW).tables["results"]["ttft_mean_ms"]
+        self.assertEqual(list(swept), list(want))
+
     def test_takes_a_python_policy_and_records_failures(self):
         @epsim.policy
         def in_order(loads, shape):
@@ -67,6 +74,9 @@ class SweepTest(unittest.TestCase):
             self.assertEqual(caught.exception.key, key)
         with self.assertRaises(epsim.InputError):
             epsim.sweep(SMALL, {"requests.rat": ["8/s"]})
+        with self.assertRaises(epsim.InputError) as caught:
+            epsim.sweep(SMALL, {"seed": [1]}, slo="ttft.p99<1s")  # as the program, without --measure goodput
+        self.assertEqual(caught.exception.key, "slo")
 
     def test_one_value_needs_no_list(self):
         results = epsim.sweep(SMALL, {"requests.rate": "10/s", "seed": 3}, overrides=FEW).tables["results"]
@@ -87,7 +97,8 @@ class CapacityTest(unittest.TestCase):
                 words += ["--" + name.replace("_", "-"), value]
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(0, program("capacity", *words, "-q", "-o", f"{folder}/program"))
-            found = epsim.capacity(**self.ASK)
+            arrays = {"nodes": numpy.array(self.ASK["nodes"]), "sizes": range(1, 2), "price": {"DGX-H200": "10usd/h"}}
+            found = epsim.capacity(**{**self.ASK, **arrays})
             found.save(f"{folder}/module")
             same(self, f"{folder}/program", f"{folder}/module",
                  ("capacity.json", "candidates.csv", "deployments.csv", "recommended.yaml", "launch.sh"))

@@ -61,6 +61,15 @@ class GoodputTest(unittest.TestCase):
         with self.assertRaises(epsim.InputError) as caught:
             epsim.goodput(SMALL, ["base"], slo="ttft.p98<1s")
         self.assertEqual(caught.exception.key, "slo")
+        with self.assertRaises(epsim.InputError) as caught:
+            epsim.goodput(SMALL, ["base"], rates=["10/min"])
+        self.assertEqual(caught.exception.key, "rates")
+
+    def test_probes_the_rates_given(self):
+        for rates in (numpy.array([7.5]), ["7.5/s"]):
+            found = epsim.goodput(SMALL, "base", slo="ttft.p99<300ms", rates=rates, seeds=1, tolerance=0.5,
+                                  overrides={"requests.count": 6, "requests.output_tokens": 4})
+            self.assertIn(7.5, found.tables["curve"]["offered_requests_per_s"])
 
 
 if __name__ == "__main__":

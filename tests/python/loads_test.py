@@ -1,5 +1,6 @@
 """Load sources that are Python functions."""
 
+import tempfile
 import unittest
 
 import epsim
@@ -43,6 +44,37 @@ class LoadsTest(unittest.TestCase):
         contiguous = epsim.balance(scenario, "contiguous").to_dict()["policies"][0]
         self.assertAlmostEqual(contiguous["balancedness_mean"], 92 / 16 / 32, places=6)
         self.assertGreater(balanced[1]["balancedness_mean"], contiguous["balancedness_mean"])
+
+    def test_loads_that_are_set_stand_in_for_the_functions(self):
+        hot = numpy.ones((16, 64))
+        hot[:, :4] = 8
+        own = epsim.load(SMALL, FEW).with_loads(lambda step, tokens: hot, plan=hot)
+        even = {"kind": "uniform", "variation": "none"}
+        file = epsim.run(SMALL, {**FEW, "loads": even}).figures
+        self.assertEqual(epsim.run(own.with_(loads=even)).figures, file)
+        self.assertEqual(epsim.run(own, {"loads": even}).figures, file)
+        self.assertNotEqual(epsim.run(own).figures, file)
+        planned = [epsim.balance(each, "eplb").to_dict()["policies"][0]["balancedness_planned"]
+                   for each in (own, own.with_(plan_loads={"kind": "uniform"}))]
+        self.assertNotEqual(*planned)
+        with self.assertRaisesRegex(epsim.InputError, "set `loads` as a whole"):
+            own.loads.low = 2
+
+    def test_a_run_with_own_loads_is_not_run_again_from_its_folder(self):
+        run = epsim.run(epsim.load(SMALL, FEW).with_loads(uniform))
+        self.assertEqual(epsim.load(SMALL).with_loads(uniform).loads.kind, "python")
+        with tempfile.TemporaryDirectory() as folder:
+            run.save(f"{folder}/run")
+            with self.assertRaisesRegex(epsim.InputError, "'python'"):
+                epsim.run(f"{folder}/run/resolved.yaml")
+
+    def test_refuses_plan_loads_that_are_none(self):
+        for bad in (-5.0, numpy.inf, numpy.nan):
+            loads = numpy.ones((16, 64))
+            loads[2, 7] = bad
+            with self.assertRaisesRegex(epsim.InputError, "layer 2 has the load .* for expert 7") as caught:
+                epsim.load(SMALL).with_loads(uniform, plan=loads)
+            self.assertEqual(caught.exception.key, "plan")
 
     def test_refuses_what_is_no_load(self):
         def refused(loads, words):

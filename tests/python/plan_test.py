@@ -66,6 +66,30 @@ class PlanTest(unittest.TestCase):
         self.assertEqual((caught.exception.key, caught.exception.allowed[0]), ("format", "sglang"))
         with self.assertRaises(epsim.InputError):
             epsim.plan(epsim.step_policy(lambda r, p, h: r, name="step"), LOADS, gpus=2)
+        for option in ({"replicas": 6}, {"replication_factor": 2}, {"options": {"num_redundant_experts": 2}}):
+            with self.assertRaisesRegex(epsim.InputError, "'swapped' is a function") as caught:
+                epsim.plan(swapped, LOADS, gpus=2, **option)
+            self.assertEqual([caught.exception.key], list(option))
+        with self.assertRaisesRegex(TypeError, "save\\(\\) this one"):
+            epsim.plan("eplb", LOADS, gpus=2, previous=epsim.plan("eplb", LOADS, gpus=2))
+
+    def test_takes_arrays_of_every_kind(self):
+        want = epsim.plan("eplb", LOADS, gpus=2, replicas=6).to_dict()
+        given = [LOADS.tolist(), list(LOADS), [list(layer) for layer in LOADS.astype(numpy.int64)]]
+        try:
+            import pandas
+        except ImportError:
+            pass
+        else:
+            given.append(pandas.DataFrame(LOADS))
+        for loads in given:
+            plan = epsim.plan("eplb", loads, gpus=numpy.int64(2), replicas=numpy.int32(6))
+            self.assertEqual(plan.to_dict(), want, type(loads))
+
+    def test_takes_a_section_of_a_scenario(self):
+        section = epsim.load(SMALL).plan_loads
+        plans = [epsim.plan("eplb", gpus=16, model="olmoe-1b-7b", trace=trace) for trace in (section, section.to_dict())]
+        self.assertEqual(plans[0].to_dict(), plans[1].to_dict())
 
 
 class BalanceTest(unittest.TestCase):

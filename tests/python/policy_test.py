@@ -1,5 +1,6 @@
 """Policies that are Python functions."""
 
+import functools
 import unittest
 
 import epsim
@@ -94,8 +95,35 @@ class PolicyTest(unittest.TestCase):
         self.assertGreater(compared["hottest_twice"].kv_lost_to_copies_share, 0)
 
     def test_a_function_without_its_kind_is_refused(self):
-        with self.assertRaisesRegex(epsim.InputError, "@epsim.policy"):
-            epsim.compare(SMALL, ["base", in_order.function])
+        for study in (lambda raw: epsim.compare(SMALL, ["base", raw]), lambda raw: epsim.balance(SMALL, raw),
+                      lambda raw: epsim.plan(raw, numpy.ones((2, 4)), gpus=2)):
+            with self.assertRaisesRegex(epsim.InputError, "@epsim.policy"):
+                study(in_order.function)
+
+    def test_ctrl_c_in_a_policy_is_ctrl_c(self):
+        def stopped(loads, shape):
+            raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            epsim.plan(epsim.policy(stopped), numpy.ones((2, 4)), gpus=2)
+
+    def test_callables_without_a_name_are_given_one(self):
+        whole = functools.partial(lambda loads, shape, step: numpy.arange(0, shape.experts, step)[None], step=1)
+        self.assertEqual(epsim.plan(epsim.policy(whole, name="whole"), [[1, 1]], gpus=2).policy, "whole")
+        for decorate in (epsim.policy, epsim.step_policy):
+            with self.assertRaisesRegex(TypeError, "name='mine'"):
+                decorate(whole)
+            with self.assertRaisesRegex(TypeError, "not 3"):
+                decorate(3)
+
+    def test_a_dataframe_is_read_by_row(self):
+        try:
+            import pandas
+        except ImportError:
+            self.skipTest("pandas is not installed")
+        slots = [[1, 0, 3, 2], [3, 2, 1, 0]]
+        plan = epsim.plan(epsim.policy(lambda loads, shape: pandas.DataFrame(slots), name="framed"), numpy.ones((2, 4)), gpus=2)
+        self.assertEqual([layer.tolist() for layer in plan.slots], slots)
 
     def test_names_can_name_files(self):
         for name in ("a/b", "../b", ".hidden"):

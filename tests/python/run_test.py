@@ -1,5 +1,6 @@
 """One run: the program's bytes, figures with units, arrays over the run's memory, Ctrl-C, threads."""
 
+import copy
 import csv
 import json
 import os
@@ -44,6 +45,7 @@ class RunTest(unittest.TestCase):
         summary = self.run_.to_dict()
         self.assertEqual(summary["latency"]["ttft_mean_ms"], self.run_.ttft_mean_ms)
         self.assertEqual(summary["seed"], self.run_.seed)
+        self.assertIs(copy.deepcopy(self.run_), self.run_)  # it never changes
 
     def test_arrays_are_views_of_the_run(self):
         requests = self.run_.requests

@@ -1,8 +1,12 @@
 """Scenarios: dotted access, checks on every set, errors with their place."""
 
+import copy
+import pickle
+import tempfile
 import unittest
 
 import epsim
+import numpy
 from places import SMALL
 
 
@@ -42,6 +46,30 @@ class ScenarioTest(unittest.TestCase):
         other = s.with_({"requests.rate": "8/s"}, seed=9)
         self.assertEqual((other.requests.rate, other.seed), ("8/s", 9))
         self.assertEqual((s.requests.rate, s.seed), ("20/s", 3))
+        other.loads.low = 1.25
+        for again in (copy.copy(other), copy.deepcopy(other), pickle.loads(pickle.dumps(other))):
+            self.assertEqual(again.to_dict(), other.to_dict())
+            again.seed = 10
+            self.assertEqual(other.seed, 9)
+
+    def test_a_message_may_quote_what_is_no_text(self):
+        with tempfile.TemporaryDirectory() as folder:
+            numpy.save(f"{folder}/ids.npy", numpy.zeros((5, 16, 8), numpy.int32))
+            with self.assertRaisesRegex(epsim.InputError, "ids.npy"):
+                epsim.run(SMALL, {"loads": {"kind": "sglang_counts", "path": f"{folder}/ids.npy"}})
+
+    def test_a_copied_section_is_of_a_copied_scenario_only_where_deep(self):
+        s = epsim.load(SMALL)
+        for again, rate in ((copy.deepcopy(s.requests), "20/s"), (pickle.loads(pickle.dumps(s.requests)), "20/s"),
+                            (copy.copy(s.requests), "8/s")):
+            again.rate = "8/s"
+            self.assertEqual(s.requests.rate, rate)
+
+    def test_own_loads_are_copied_and_not_pickled(self):
+        s = epsim.load(SMALL, {"requests.count": 4}).with_loads(lambda step, tokens: numpy.ones((16, 64)))
+        self.assertEqual(epsim.run(copy.deepcopy(s)).figures, epsim.run(s).figures)
+        with self.assertRaisesRegex(TypeError, "a function"):
+            pickle.dumps(s)
 
     def test_refuses_what_the_simulator_refuses_and_stays_as_it_was(self):
         s = epsim.load(SMALL)
@@ -62,7 +90,6 @@ class ScenarioTest(unittest.TestCase):
 
     def test_errors_name_file_and_line(self):
         import pathlib
-        import tempfile
 
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "wrong.yaml"
@@ -79,7 +106,6 @@ class ScenarioTest(unittest.TestCase):
         self.assertIsInstance(error, ValueError)
 
     def test_values_of_numpy(self):
-        numpy = __import__("numpy")
         s = epsim.load(SMALL).with_({"seed": numpy.int64(7), "requests": {
             "kind": "diurnal", "hourly_rates": numpy.full(24, 2.5), "count": 10, "input_tokens": 100,
             "output_tokens": numpy.int32(5)}})
@@ -94,7 +120,6 @@ class ScenarioTest(unittest.TestCase):
 
     def test_resolved_can_be_loaded_again(self):
         import pathlib
-        import tempfile
 
         s = epsim.load(SMALL, {"requests.rate": "10/s"})
         with tempfile.TemporaryDirectory() as folder:

@@ -60,7 +60,9 @@ class StepPolicyTest(unittest.TestCase):
             return stay_home(requests, predicted, home), numpy.zeros((len(home), len(requests)), bool)
 
         compared = epsim.compare(SMALL, [stay_home, ahead], overrides=FEW)
-        self.assertLess(compared["ahead"].kv_tokens_per_rank, compared["stay_home"].kv_tokens_per_rank)
+        # Two experts of three matrices 2048 x 1024 in bf16.
+        room = [compared[name].kv_pool_gib_per_gpu for name in ("stay_home", "ahead")]
+        self.assertAlmostEqual((room[0] - room[1]) * 2**30, 2 * 3 * 2048 * 1024 * 2, delta=2**16)
 
     def test_an_error_carries_its_traceback(self):
         text = refused(self, lambda requests, predicted, home: requests["no such row"], "IndexError")

@@ -1,5 +1,6 @@
 """Traces: generated, read and fitted as the program does."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -84,10 +85,13 @@ class TracesTest(unittest.TestCase):
             os.chdir(folder)
             try:
                 exec(block, names)
+                with open("experts.json") as file:
+                    engine = numpy.shape(json.load(file)["physical_to_logical_map"])
             finally:
                 os.chdir(before)
         self.assertEqual(names["loads"].shape, (58, 256))
         self.assertEqual(names["plan"].copies.sum(), 58 * 288)
+        self.assertEqual(engine, (61, 288))
         self.assertEqual(names["recorded"].info["layer_numbers"], list(range(3, 61)))
 
     def test_arrays_share_the_traces_memory(self):
@@ -102,6 +106,14 @@ class TracesTest(unittest.TestCase):
 
     def test_shows_itself(self):
         trace = epsim.traces.generate("olmoe", rows=1, sources=1, tokens_per_row=8)
+        self.assertTrue(str(trace.slice(layers=[2])).startswith("part of generated trace\n"))
+        with tempfile.TemporaryDirectory() as folder:
+            trace.save(f"{folder}/trace.h5")
+            numpy.save(f"{folder}/ids.npy", epsim.traces.generate("olmoe", tokens=4).experts)
+            for file, experts in (("trace.h5", 0), ("ids.npy", 64)):
+                words = [PROGRAM, "trace", "info", f"{folder}/{file}", "--experts", str(experts)]
+                printed = subprocess.run(words[:None if experts else 4], check=True, capture_output=True, text=True).stdout
+                self.assertEqual(str(epsim.traces.read(f"{folder}/{file}", experts=experts)), printed)
         self.assertIn("16 MoE layers", str(trace))
         self.assertIn("<svg", trace._repr_html_())
         self.assertEqual(trace.to_dict()["format"], 1)

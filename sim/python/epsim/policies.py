@@ -15,13 +15,18 @@ class Policy:
 
     per_step: Optional[dict] = None
 
-    def __init__(self, function: Callable, name: str):
+    def __init__(self, function: Callable, name: Optional[str]):
+        if not callable(function):
+            raise TypeError(f"a policy is a function, not {function!r}")
         self.function = function
-        self.name = name
+        self.name = name or getattr(function, "__name__", "")
+        if not self.name:
+            raise TypeError(f"{function!r} has no name of its own; give one, as in name='mine'")
         self.__doc__ = function.__doc__
 
     def __call__(self, *arguments: Any) -> Any:
-        return self.function(*arguments)
+        out = self.function(*arguments)
+        return out.to_numpy() if hasattr(out, "to_numpy") else out  # a DataFrame's [0] is a column
 
     def __repr__(self) -> str:
         return f"<epsim.{type(self).__name__} {self.name}>"
@@ -30,7 +35,7 @@ class Policy:
 class StepPolicy(Policy):
     """A policy of your own that acts in every MoE layer of every step; used like a Policy."""
 
-    def __init__(self, function: Callable, name: str, per_step: dict):
+    def __init__(self, function: Callable, name: Optional[str], per_step: dict):
         super().__init__(function, name)
         self.per_step = per_step
 
@@ -48,7 +53,7 @@ def policy(function: Optional[Callable] = None, *, name: Optional[str] = None) -
     """
     if function is None:
         return lambda given: policy(given, name=name)
-    return Policy(function, name or function.__name__)
+    return Policy(function, name)
 
 
 def step_policy(function: Optional[Callable] = None, *, name: Optional[str] = None, extra_experts: int = 0,
@@ -73,21 +78,21 @@ def step_policy(function: Optional[Callable] = None, *, name: Optional[str] = No
             raise TypeError(f"step_policy() has no option '{key}'; there are extra_experts, on_demand, "
                             f"{', '.join(_RUN_KEYS)}")
     options = {"extra_experts": extra_experts, "on_demand": on_demand, **run}
-    return StepPolicy(function, name or function.__name__, options)
+    return StepPolicy(function, name, options)
 
 
 def given(policies: Any, needed: bool = True) -> list[tuple[str, Any, Any]]:
     """Labels and policies as (name, function or None, options of a per-step function or None); names differ."""
     from .errors import InputError
 
-    if isinstance(policies, (str, Policy)) or callable(policies):
+    if isinstance(policies, str) or callable(policies):
         policies = [policies]
-    for one in policies or []:
+    policies = [] if policies is None else list(policies)
+    for one in policies:
         if callable(one) and not isinstance(one, Policy):
             raise InputError(f"`policies`: {one!r} is a function without its kind; decorate it with @epsim.policy or "
                              "@epsim.step_policy.", key="policies")
-    out = [(one.name, one.function, one.per_step) if isinstance(one, Policy) else (str(one), None, None)
-           for one in policies or []]
+    out = [(one.name, one, one.per_step) if isinstance(one, Policy) else (str(one), None, None) for one in policies]
     if needed and not out:
         raise InputError("`policies`: empty; name at least one policy, such as 'base' or 'eplb'.", key="policies")
     names = [name for name, _, _ in out]

@@ -61,6 +61,9 @@ class _Answer:
     def __init__(self, native: Any):
         self._native = native
 
+    def __deepcopy__(self, memo: dict) -> "_Answer":
+        return self  # nothing of it changes
+
     def __str__(self) -> str:
         return self._native.text()
 

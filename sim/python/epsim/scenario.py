@@ -38,12 +38,14 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers and arrays of NumPy, columns of pandas, sections inside lists."""
+    """Numbers and arrays of NumPy, tables of pandas, sections inside lists."""
     if isinstance(value, Section):
         return value.to_dict()
+    if hasattr(value, "to_numpy"):
+        value = value.to_numpy()
     if hasattr(value, "tolist"):
         return value.tolist()
-    raise TypeError(f"a value of a scenario is a text, a number, a list or a dict, not {type(value).__name__}")
+    raise TypeError(f"a value is a text, a number, a list, an array or a dict, not {type(value).__name__}")
 
 
 def assignments(overrides: Any) -> list[str]:
@@ -125,6 +127,9 @@ class Section(MutableMapping):
         """A plain dict of this part."""
         return _value(self._node())
 
+    def __reduce__(self) -> Any:
+        return Section, (self._scenario, self._path)
+
     def __repr__(self) -> str:
         return f"{self._path}: {self.to_dict()}"
 
@@ -154,9 +159,20 @@ class Scenario(Section):
 
     def with_(self, overrides: Any = None, **sections: Any) -> "Scenario":
         """A copy with other values: scenario.with_({"requests.rate": "8/s"}), scenario.with_(seed=2)."""
-        out = Scenario(self._document.copy())  # nothing of it is shared
+        out = self.__copy__()
         out._document.set(assignments(overrides) + assignments(sections))
         return out
+
+    def __copy__(self) -> "Scenario":
+        return Scenario(self._document.copy())  # nothing of it is shared
+
+    def __deepcopy__(self, memo: dict) -> "Scenario":
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        if self._document.has_own_loads():
+            raise TypeError("a scenario with_loads() cannot be pickled: its loads are a function")
+        return load, (self._document.file(), self._document.assignments())
 
     def with_loads(self, function: Any, plan: Any = None) -> "Scenario":
         """A copy whose runs take their expert loads from a function (step, tokens) -> loads.
@@ -167,7 +183,7 @@ class Scenario(Section):
         plan: array [MoE layers, experts] that policies plan from; None: the file's `plan_loads`. Arrays of recorded
         loads need no function: save them as a trace and name it in `loads`.
         """
-        out = Scenario(self._document.copy())
+        out = self.__copy__()
         out._document.use_loads(function, plan)
         return out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from typing import Any, Mapping, Optional, Sequence
 
@@ -10,7 +11,7 @@ from . import _native
 from .errors import InputError
 from .policies import Policy, given
 from .results import Balance, Capacity, Comparison, Diagnosis, Goodput, Plan, Reproduction, Run, Sweep
-from .scenario import Scenario, _text, assignments
+from .scenario import Scenario, _plain, _text, assignments
 from .traces import Trace
 
 
@@ -66,7 +67,7 @@ def run(scenario: Any, overrides: Any = None, *, threads: int = 0, strict_calibr
     Other Python threads go on meanwhile; Ctrl-C ends the run with KeyboardInterrupt.
     """
     with _Follow(progress, "requests") as follow:
-        return Run(_native.run(_document(scenario, overrides), threads, strict_calibration, follow))
+        return Run(_native.run(_document(scenario, overrides), _whole("threads", threads), strict_calibration, follow))
 
 
 def compare(scenario: Any, policies: Any, *, seeds: int = 1, only_listed: bool = False, overrides: Any = None,
@@ -81,24 +82,26 @@ def compare(scenario: Any, policies: Any, *, seeds: int = 1, only_listed: bool =
     """
     pairs = given(policies)
     with _Follow(progress, "runs") as follow:
-        return Comparison(_native.compare(_document(scenario, overrides), pairs, seeds, only_listed, threads,
-                                          strict_calibration, follow))
+        return Comparison(_native.compare(_document(scenario, overrides), pairs, _whole("seeds", seeds), only_listed,
+                                          _whole("threads", threads), strict_calibration, follow))
 
 
-def goodput(scenario: Any, policies: Any, *, slo: str = "", rates: Optional[list[float]] = None, tolerance: float = 0.02,
+def goodput(scenario: Any, policies: Any, *, slo: str = "", rates: Optional[Sequence[Any]] = None, tolerance: float = 0.02,
             seeds: int = 3, only_listed: bool = False, folder: Any = None, overwrite: bool = False, overrides: Any = None,
             threads: int = 0, strict_calibration: bool = False, progress: Any = None) -> Goodput:
     """Finds the request rate that each policy sustains.
 
     slo: "ttft.p99<2s,tpot.mean<50ms": the highest rate at which it holds; without one the knee of mean TTFT.
-    rates: requests/s to probe besides those that the search chooses. tolerance: relative width at which it ends.
-    folder: keeps each finished search, and the same call continues where it stopped; None: nothing is kept.
+    rates: requests/s to probe besides those that the search chooses, 10 or "10/s". tolerance: relative width at which it
+    ends. folder: keeps each finished search, and the same call continues where it stopped; None: nothing is kept.
     progress: True, or a function of (rates probed, 0). The rest is as in compare().
     """
     pairs = given(policies)
     with _Follow(progress, "rates") as follow:
-        return Goodput(_native.goodput(_document(scenario, overrides), pairs, slo, list(rates or []), tolerance, seeds,
-                                       only_listed, _folder(folder), overwrite, threads, strict_calibration, follow))
+        return Goodput(_native.goodput(_document(scenario, overrides), pairs, slo,
+                                       [] if rates is None else [_rate(one) for one in _several(rates)], tolerance,
+                                       _whole("seeds", seeds), only_listed, _folder(folder), overwrite,
+                                       _whole("threads", threads), strict_calibration, follow))
 
 
 def sweep(scenario: Any, vary: Mapping[str, Sequence[Any]], policies: Any = None, *, measure: str = "run",
@@ -115,14 +118,30 @@ def sweep(scenario: Any, vary: Mapping[str, Sequence[Any]], policies: Any = None
     """
     axes = [(key, [_text(value) for value in _several(values)]) for key, values in vary.items()]
     pairs = given(policies, needed=policies is not None)
+    if slo and measure == "run":
+        raise InputError("`slo`: this is for measure='goodput'.", key="slo")
     with _Follow(progress, "points") as follow:
         return Sweep(_native.sweep(_document(scenario, overrides), axes, pairs, measure, slo, tolerance, only_listed,
-                                   _folder(folder), overwrite, retry_failed, threads, follow))
+                                   _folder(folder), overwrite, retry_failed, _whole("threads", threads), follow))
 
 
 def _several(values: Any) -> Any:
-    """The values of an axis; a text or a number is one."""
+    """The values of a list; a text or a number is one."""
     return values if hasattr(values, "__iter__") and not isinstance(values, (str, Mapping)) else [values]
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"`{name}`: a whole number, not {value!r}") from None
+
+
+def _rate(value: Any) -> float:
+    try:
+        return float(str(value).removesuffix("/s"))
+    except ValueError:
+        raise InputError(f"`rates`: {value!r} is no rate in requests/s, such as 10 or '10/s'.", key="rates") from None
 
 
 def _folder(folder: Any) -> str:
@@ -131,9 +150,7 @@ def _folder(folder: Any) -> str:
 
 def _word(value: Any) -> str:
     """A value as the program takes it: lists with commas."""
-    if isinstance(value, (list, tuple)):
-        return ",".join(_word(one) for one in value)
-    return str(value)
+    return ",".join(str(one) for one in _several(value))
 
 
 def capacity(file: Any = None, *, model: Any = None, rate: Any = None, concurrency: Any = None, input_tokens: Any = None,
@@ -149,7 +166,7 @@ def capacity(file: Any = None, *, model: Any = None, rate: Any = None, concurren
     epsim.capacity(model="kimi-k2", rate="20/s", input_tokens=4096, output_tokens=500, ttft="p99=2s", tpot="p99=50ms")
 
     Each argument is the option of `epsim capacity` with its name, with its unit; lists may be Python lists (nodes=
-    ["p5.48xlarge", "p5en.48xlarge"]); price: a list of "NODE=31.6usd/h"; vary: {"key": ["a", "b"]}. file: a YAML file
+    ["p5.48xlarge", "p5en.48xlarge"]); price: {"NODE": "31.6usd/h"}; vary: {"key": ["a", "b"]}. file: a YAML file
     with the same names as keys; arguments go before it. overrides: of every scenario. folder: keeps finished runs.
     progress: True, or a function of (designs settled, designs). The rest is as in run().
     """
@@ -160,7 +177,7 @@ def capacity(file: Any = None, *, model: Any = None, rate: Any = None, concurren
              "engines": engines, "dtypes": dtypes, "modes": modes, "policies": policies, "max-nodes": max_nodes, "seeds": seeds}
     given_words = {name: [_word(value)] for name, value in words.items() if value is not None}
     if price is not None:
-        given_words["price"] = [price] if isinstance(price, str) else list(price)
+        given_words["price"] = assignments(price)
     if vary:
         given_words["vary"] = [f"{key}={','.join(_text(value) for value in _several(values))}" for key, values in vary.items()]
     if overrides:
@@ -168,7 +185,8 @@ def capacity(file: Any = None, *, model: Any = None, rate: Any = None, concurren
     if quick:
         given_words["quick"] = []
     with _Follow(progress, "designs") as follow:
-        return Capacity(_native.capacity(given_words, _folder(file), _folder(folder), overwrite, threads, follow))
+        return Capacity(_native.capacity(given_words, _folder(file), _folder(folder), overwrite,
+                                         _whole("threads", threads), follow))
 
 
 def reproduce(paper: Any, *, only: Optional[Sequence[str]] = None, quick: bool = False, sensitivity: bool = False,
@@ -181,9 +199,10 @@ def reproduce(paper: Any, *, only: Optional[Sequence[str]] = None, quick: bool =
     time. overrides: of every setup. folder: keeps finished searches. progress: True, or a function of (setups, of).
     """
     with _Follow(progress, "setups") as follow:
-        return Reproduction(_native.reproduce(os.fspath(paper), None if only is None else list(only), seeds,
+        return Reproduction(_native.reproduce(os.fspath(paper), None if only is None else list(_several(only)),
+                                              None if seeds is None else _whole("seeds", seeds),
                                               assignments(overrides), quick, sensitivity, _folder(folder), overwrite,
-                                              threads, follow))
+                                              _whole("threads", threads), follow))
 
 
 def plan(policy: Any, loads: Any = None, *, gpus: int, nodes: int = 1, model: Any = None, trace: Any = None,
@@ -198,15 +217,20 @@ def plan(policy: Any, loads: Any = None, *, gpus: int, nodes: int = 1, model: An
     options: keys of the policy. expert_bytes: of one expert of one layer, where `model` does not say. previous: a plan
     file to migrate from; keep: none, slots, gpus or gpus_in_node; migration_limit: copies a GPU moves at a time.
     """
+    policies = given(policy)
+    if isinstance(policy, Policy):
+        for key, value in (("replicas", replicas), ("replication_factor", replication_factor), ("options", options)):
+            if value is not None:
+                raise InputError(f"`{key}`: '{policy.name}' is a function, which gets loads and shape alone.", key=key)
+    if isinstance(previous, Plan):
+        raise TypeError("`previous`: the file of a plan; save() this one and name its file")
     request = {"policy": "contiguous" if isinstance(policy, Policy) else policy, "num_gpus": gpus, "num_nodes": nodes,
                "model": None if model is None else os.fspath(model), "trace": trace, "num_replicas": replicas,
                "replication_factor": replication_factor, "num_groups": groups, "options": options,
                "expert_bytes": expert_bytes, "previous": None if previous is None else os.fspath(previous),
-               "keep": keep, "migration_limit": migration_limit, "seed": seed}
-    if loads is not None:
-        request["weights"] = loads.tolist() if hasattr(loads, "tolist") else loads
-    text = json.dumps({key: value for key, value in request.items() if value is not None})
-    return Plan(_native.plan(text, given(policy)))
+               "keep": keep, "migration_limit": migration_limit, "seed": seed, "weights": loads}
+    text = json.dumps({key: value for key, value in request.items() if value is not None}, default=_plain)
+    return Plan(_native.plan(text, policies))
 
 
 def balance(scenario: Any, policies: Any = None, *, overrides: Any = None) -> Balance:
@@ -235,11 +259,17 @@ def diagnose(counts: Any, later: Any = None, *, scenario: Any = None, model: Any
         scenario = scenario._document.file()
     return Diagnosis(_native.diagnose(_recording(counts), _recording(later), format, _folder(scenario),
                                       "" if model is None else os.fspath(model), node, nodes, assignments(overrides),
-                                      seeds, worth, threads))
+                                      _whole("seeds", seeds), worth, _whole("threads", threads)))
 
 
 def _recording(trace: Any) -> str:
-    return trace.path if isinstance(trace, Trace) else _folder(trace)
+    if isinstance(trace, Trace):
+        return trace.path
+    try:
+        return _folder(trace)
+    except TypeError:
+        raise TypeError(f"counts are a Trace or the file of a recording, not {type(trace).__name__}; "
+                        'json.dump({"logical_count": counts.tolist()}, file) writes one') from None
 
 
 def catalogue() -> dict[str, dict[str, str]]:

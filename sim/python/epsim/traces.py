@@ -26,8 +26,9 @@ def _range(name: str, given: Any) -> tuple[int, int]:
 class Trace:
     """A routing trace: load rows (steps), single tokens, or both. Arrays are read only, over the trace's own memory."""
 
-    def __init__(self, native: Any):
+    def __init__(self, native: Any, title: str):
         self._native = native
+        self._title = title
 
     @property
     def info(self) -> dict[str, Any]:
@@ -80,14 +81,15 @@ class Trace:
     def slice(self, rows: Any = None, tokens: Any = None, layers: Sequence[int] = ()) -> "Trace":
         """A part of it: rows and tokens as (first, end), the end left out, None for all; layers by their numbers in the
         model, () for all."""
-        return Trace(self._native.slice(_range("rows", rows), _range("tokens", tokens), list(layers)))
+        part = self._native.slice(_range("rows", rows), _range("tokens", tokens), list(layers))
+        return Trace(part, f"part of {self._title}")
 
     def save(self, path: Any, format: str = "epsim", overwrite: bool = False) -> None:
         """Writes the trace; format: epsim (HDF5, traces/FORMAT.md), or one of `epsim trace convert --help`."""
         self._native.save(os.fspath(path), format, overwrite)
 
     def __str__(self) -> str:
-        return self._native.text()
+        return self._title + "\n" + self._native.text().partition("\n")[2]
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -151,7 +153,7 @@ def read(path: Any, format: str = "auto", *, model: str = "", model_layers: int 
     options = {"model": model, "model_layers": model_layers, "experts": experts, "top_k": top_k, "layers": layers,
                "layer_numbers": list(layer_numbers), "sequences": os.fspath(sequences), "source": source,
                "licence": licence}
-    return Trace(_native.read_trace(os.fspath(path), format, options))
+    return Trace(_native.read_trace(os.fspath(path), format, options), os.fspath(path))
 
 
 def fit(trace: Any, name: Optional[str] = None) -> RoutingModel:
@@ -171,13 +173,13 @@ def generate(model: Any, *, rows: Optional[int] = None, tokens: Optional[int] = 
     Either rows: load rows (steps), each of `sources` ranks with tokens_per_row tokens; or tokens: single tokens.
     """
     if not isinstance(model, RoutingModel):
-        return Trace(_native.generate_trace(os.fspath(model), rows, tokens, sources, tokens_per_row, seed))
+        return Trace(_native.generate_trace(os.fspath(model), rows, tokens, sources, tokens_per_row, seed), "generated trace")
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.yaml")
         model.save(path)
-        return Trace(_native.generate_trace(path, rows, tokens, sources, tokens_per_row, seed))
+        return Trace(_native.generate_trace(path, rows, tokens, sources, tokens_per_row, seed), "generated trace")
 
 
 def presets() -> list[str]:
