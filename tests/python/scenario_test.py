@@ -52,6 +52,11 @@ class ScenarioTest(unittest.TestCase):
             again.seed = 10
             self.assertEqual(other.seed, 9)
 
+    def test_begins_with_a_file(self):
+        for read in (epsim.load, epsim.run):
+            with self.assertRaisesRegex(TypeError, "begins with a file"):
+                read({"name": "x"})
+
     def test_a_message_may_quote_what_is_no_text(self):
         with tempfile.TemporaryDirectory() as folder:
             numpy.save(f"{folder}/ids.npy", numpy.zeros((5, 16, 8), numpy.int32))

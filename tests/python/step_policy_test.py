@@ -71,6 +71,9 @@ class StepPolicyTest(unittest.TestCase):
     def test_refuses_options_that_it_has_not(self):
         with self.assertRaisesRegex(TypeError, "no option 'acuracy'; there are extra_experts"):
             epsim.step_policy(stay_home.function, name="other", acuracy=0.9)
+        for wrong in ({"extra_experts": 2.5}, {"extra_experts": -2}, {"on_demand": "no"}):
+            with self.assertRaisesRegex(TypeError, f"^`{list(wrong)[0]}`: "):
+                epsim.step_policy(stay_home.function, name="other", **wrong)
 
     def test_refuses_what_is_no_decision(self):
         refused(self, lambda r, p, h: None, "whole numbers \\[16, 64\\]")

@@ -77,6 +77,10 @@ def step_policy(function: Optional[Callable] = None, *, name: Optional[str] = No
         if key not in _RUN_KEYS:
             raise TypeError(f"step_policy() has no option '{key}'; there are extra_experts, on_demand, "
                             f"{', '.join(_RUN_KEYS)}")
+    if not isinstance(extra_experts, int) or extra_experts < 0:
+        raise TypeError(f"`extra_experts`: a whole number, 0 or more, not {extra_experts!r}")
+    if not isinstance(on_demand, bool):
+        raise TypeError(f"`on_demand`: True or False, not {on_demand!r}")
     options = {"extra_experts": extra_experts, "on_demand": on_demand, **run}
     return StepPolicy(function, name, options)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Iterator
@@ -210,4 +211,10 @@ def load(path: Any, overrides: Any = None) -> Scenario:
     path: a YAML file. overrides: {"requests.rate": "8/s"}, or a list of "requests.rate=8/s"; a text stands as it would
     in the file, with its unit. Throws InputError, which names file, line and key.
     """
-    return Scenario(_native.Document(str(path), assignments(overrides), True))
+    return Scenario(_native.Document(_file(path), assignments(overrides), True))
+
+
+def _file(path: Any) -> str:
+    if isinstance(path, Mapping):
+        raise TypeError("a scenario begins with a file: load(file, {...}) sets what differs from it")
+    return os.fspath(path)

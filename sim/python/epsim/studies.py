@@ -11,14 +11,14 @@ from . import _native
 from .errors import InputError
 from .policies import Policy, given
 from .results import Balance, Capacity, Comparison, Diagnosis, Goodput, Plan, Reproduction, Run, Sweep
-from .scenario import Scenario, _plain, _text, assignments
+from .scenario import Scenario, _file, _plain, _text, assignments
 from .traces import Trace
 
 
 def _document(scenario: Any, overrides: Any) -> Any:
     """The scenario, or its file, which the study reads once."""
     if not isinstance(scenario, Scenario):
-        return _native.Document(os.fspath(scenario), assignments(overrides), False)
+        return _native.Document(_file(scenario), assignments(overrides), False)
     return (scenario.with_(overrides) if overrides else scenario)._document
 
 
