@@ -98,6 +98,21 @@ TEST_CASE("whether to plan again during a run") {
   }
 }
 
+TEST_CASE("copies that take no load") {
+  for (const int nodes : {1, 2, 4}) {
+    const epsim::test::TempDir dir;
+    const auto outcome = run_epsim(
+        dir, fmt::format("balance '{}' --json --set cluster.nodes={} --policies contiguous,base,dealt,first,fewer",
+                         (experiments() / "near-copies/deepseek-r1-h200.yaml").string(), nodes));
+    REQUIRE_MESSAGE(outcome.exit_code == 0, outcome.err);
+    std::string row = fmt::format("| {} |", nodes);
+    for (const Json& policy : Json::parse(outcome.out).at("policies")) {
+      row += fmt::format(" {:.3f} |", policy.at("balancedness_mean").get<double>());
+    }
+    check_row("near-copies", row);
+  }
+}
+
 TEST_CASE("systems: choices that DeepSpeed-MoE drops, and what C2R reroutes and saves") {
   std::string dropped;
   for (const char* model : {"olmoe", "v2lite", "qwen"}) {
