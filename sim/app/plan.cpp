@@ -79,6 +79,13 @@ int plan_request(const po::variables_map& values) {
   }
   if (target) {
     target->write(plan_file(plan, request, figures, format), "plan");
+    if (!request.model && (format == "sglang" || format == "trtllm")) {
+      std::cerr << fmt::format(
+          "warning: {} numbers layers as the model does. The request names no `model`, so its {} layers are taken to "
+          "be "
+          "all; name one that begins with dense layers.\n",
+          format, plan.layers.size());
+    }
   }
   json.print(plan_json(plan, request, figures));
   return 0;

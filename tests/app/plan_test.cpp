@@ -261,6 +261,13 @@ TEST_CASE("plan: engine formats number layers as the model does, and refuse unev
   CHECK(trtllm.out.find("\n  26: [") != std::string::npos);
   CHECK(trtllm.out.find("\n  0: [") == std::string::npos);
   CHECK(trtllm.out.find("\nnum_slots: 72\n") != std::string::npos);
+  CHECK(trtllm.err.find("warning") == std::string::npos);
+  // Without the model its first layer is missing, and the file cannot tell.
+  json nameless = {{"policy", "eplb"}, {"weights", {{4, 3, 2, 1}, {1, 2, 3, 4}}}, {"num_gpus", 2}};
+  write_input(dir, "nameless.json", nameless.dump());
+  const Outcome all = run_epsim(dir, "plan nameless.json -o - --format sglang");
+  CHECK(all.err.find("its 2 layers are taken to be all") != std::string::npos);
+  CHECK(run_epsim(dir, "plan nameless.json -o - --format vllm").err.empty());
 
   request["policy"] = "craft";
   request["options"] = json::object();
