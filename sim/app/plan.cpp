@@ -81,9 +81,9 @@ int plan_request(const po::variables_map& values) {
     target->write(plan_file(plan, request, figures, format), "plan");
     if (!request.model && (format == "sglang" || format == "trtllm")) {
       std::cerr << fmt::format(
-          "warning: {} numbers layers as the model does. The request names no `model`, so its {} layers are taken to "
+          "warning: {} numbers layers as the model does, and the request names no `model`: its {} layers are taken to "
           "be "
-          "all; name one that begins with dense layers.\n",
+          "all. If the model has dense layers too, name it.\n",
           format, plan.layers.size());
     }
   }

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "sim/python/bindings.h"
 #include "sim/study/job_runner.h"

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -13,17 +14,18 @@ namespace {
 
 std::string key_of(const std::string& assignment) { return assignment.substr(0, assignment.find('=')); }
 
-// The resolved scenario with this section's loads from Python, which no file says: read again it is refused.
-std::string with_own(const std::string& resolved, const std::string& name) {
-  const std::string section = '\n' + name + ':';
-  const std::size_t from = resolved.find(section);
-  std::size_t to = from == std::string::npos ? from : from + section.size();
-  do {
+// The resolved scenario, with a mark in place of a section that came from Python: a reader refuses it.
+std::string with_own(std::string resolved, const std::string& name) {
+  const std::string heading = '\n' + name + ':';
+  const std::size_t from = resolved.find(heading);
+  if (from == std::string::npos) {
+    return resolved;
+  }
+  std::size_t to = resolved.find('\n', from + 1);
+  while (to != std::string::npos && to + 1 < resolved.size() && resolved[to + 1] == ' ') {  // lines of the section
     to = resolved.find('\n', to + 1);
-  } while (to != std::string::npos && to + 1 < resolved.size() && resolved[to + 1] == ' ');
-  return from == std::string::npos ? resolved
-                                   : resolved.substr(0, from) + section + " {kind: python}  # with_loads" +
-                                         (to == std::string::npos ? "\n" : resolved.substr(to));
+  }
+  return resolved.replace(from, std::min(to, resolved.size()) - from, heading + " {kind: python}  # with_loads");
 }
 
 }  // namespace
@@ -58,7 +60,7 @@ void Document::leave_own_loads(const std::string& key) {
        {std::pair("loads", loads_ != nullptr), std::pair("plan_loads", plan_loads_.has_value())}) {
     if (own && key.starts_with(std::string(section) + '.')) {
       throw InputError({"", 0, key},
-                       fmt::format("the loads are with_loads' own; set `{}` as a whole to leave them.", section));
+                       fmt::format("the loads come from with_loads(); to replace them, set `{}` as a whole.", section));
     }
   }
   if (key == "loads") {

@@ -135,7 +135,7 @@ TEST_CASE("async: a buffer for one layer lets one switch in a step") {
   CHECK(whole.in_effect == all.in_effect);
   CHECK(one.in_effect > all.in_effect);
   CHECK(one.moved_copies == all.moved_copies);
-  // All of the 16 layers move, and a step of some 20 ms begins for each.
+  // All of the 16 layers move, one in each step; steps take over 10 ms.
   CHECK(one.in_effect - one.at > to_ticks(Seconds(16 * 0.010)));
 }
 

@@ -52,9 +52,9 @@ class ScenarioTest(unittest.TestCase):
             again.seed = 10
             self.assertEqual(other.seed, 9)
 
-    def test_begins_with_a_file(self):
+    def test_is_read_from_a_file(self):
         for read in (epsim.load, epsim.run):
-            with self.assertRaisesRegex(TypeError, "begins with a file"):
+            with self.assertRaisesRegex(TypeError, "is read from a file"):
                 read({"name": "x"})
 
     def test_a_message_may_quote_what_is_no_text(self):

@@ -113,10 +113,9 @@ TEST_CASE("BurstGPT: models and log types can be picked; the time axis stays") {
   CHECK(gpt4.requests[0].arrival == seconds(40));
   CHECK(gpt4.requests[0].input_tokens == 1087);
   CHECK(burst("log_types: [Conversation log], drop_zero_tokens: true").trace.requests.size() == 2);
-  CHECK(contains(
-      message([] { burst("models: [Claude]"); }),
-      "no row has the wanted `models` and `log_types`. The file has the models ChatGPT, GPT-4 and the log types "
-      "API log, Conversation log."));
+  CHECK(contains(message([] { burst("models: [Claude]"); }),
+                 "no row matches `models` and `log_types`. The file has the models ChatGPT, GPT-4 and the log types "
+                 "API log, Conversation log."));
 }
 
 TEST_CASE("files that are no BurstGPT trace") {

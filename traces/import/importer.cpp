@@ -31,8 +31,7 @@ std::string head_of(const std::filesystem::path& file) {
   ByteInput input(file);
   std::string head(kHeadBytes, '\0');
   head.resize(input.read(head.data(), head.size()));
-  return head.starts_with("\xEF\xBB\xBF") ? head.substr(3)
-                                          : head;  // a byte order mark, which LineReader passes over too
+  return head.starts_with("\xEF\xBB\xBF") ? head.substr(3) : head;  // a byte order mark; LineReader skips it too
 }
 
 // A zip archive of a pickle, as torch.save writes it.

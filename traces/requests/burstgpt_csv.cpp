@@ -62,7 +62,7 @@ RequestTable read_burstgpt_csv(ByteInput& input, const BurstGptOptions& wanted, 
   }
   if (!kept && !models.empty()) {
     throw InputError({input.name(), 0, ""},
-                     fmt::format("no row has the wanted `models` and `log_types`. The file has the models {} and the "
+                     fmt::format("no row matches `models` and `log_types`. The file has the models {} and the "
                                  "log types {}.",
                                  fmt::join(models, ", "), fmt::join(logs, ", ")));
   }

@@ -216,5 +216,5 @@ def load(path: Any, overrides: Any = None) -> Scenario:
 
 def _file(path: Any) -> str:
     if isinstance(path, Mapping):
-        raise TypeError("a scenario begins with a file: load(file, {...}) sets what differs from it")
+        raise TypeError("a scenario is read from a file; load(file, {...}) overrides its values")
     return os.fspath(path)

@@ -141,7 +141,7 @@ def _rate(value: Any) -> float:
     try:
         return float(str(value).removesuffix("/s"))
     except ValueError:
-        raise InputError(f"`rates`: {value!r} is no rate in requests/s, such as 10 or '10/s'.", key="rates") from None
+        raise InputError(f"`rates`: {value!r} is not a rate in requests/s, such as 10 or '10/s'.", key="rates") from None
 
 
 def _folder(folder: Any) -> str:
@@ -221,9 +221,9 @@ def plan(policy: Any, loads: Any = None, *, gpus: int, nodes: int = 1, model: An
     if isinstance(policy, Policy):
         for key, value in (("replicas", replicas), ("replication_factor", replication_factor), ("options", options)):
             if value is not None:
-                raise InputError(f"`{key}`: '{policy.name}' is a function, which gets loads and shape alone.", key=key)
+                raise InputError(f"`{key}`: '{policy.name}' is a function, which gets loads and shape only.", key=key)
     if isinstance(previous, Plan):
-        raise TypeError("`previous`: the file of a plan; save() this one and name its file")
+        raise TypeError("`previous` takes the file of a plan: save() this one and pass its path")
     request = {"policy": "contiguous" if isinstance(policy, Policy) else policy, "num_gpus": gpus, "num_nodes": nodes,
                "model": None if model is None else os.fspath(model), "trace": trace, "num_replicas": replicas,
                "replication_factor": replication_factor, "num_groups": groups, "options": options,
