@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -68,31 +67,19 @@ std::string escaped_for_script(const std::string& json) {
 
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-std::string trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(' '), last = text.find_last_not_of(' ');
-  return first == std::string_view::npos ? "" : std::string(text.substr(first, last - first + 1));
-}
-
 // Definitions are written with Markdown's backticks.
 std::string plain(std::string text) {
   std::erase(text, '`');
   return text;
 }
 
-Json definitions() {
+Json definitions_of_names() {
   Json out = Json::object();
-  std::istringstream lines{std::string(embedded_file("metrics.md"))};
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t name_end = line.find("` |"), unit_end = line.find(" |", name_end + 3);
-    if (!line.starts_with("| `") || name_end == std::string::npos || unit_end == std::string::npos) {
-      continue;
-    }
-    const std::size_t text_end = line.find_last_of('|');
-    out[line.substr(3, name_end - 3)] = {{"unit", trimmed(line.substr(name_end + 3, unit_end - name_end - 3))},
-                                         {"text", plain(trimmed(line.substr(unit_end + 2, text_end - unit_end - 2)))}};
+  for (const Definition& d : definitions()) {
+    out[d.name] = {{"unit", d.unit}, {"text", plain(d.text)}};
   }
   for (const Metric& m : metrics()) {
-    out[m.name] = {{"unit", m.unit}, {"text", plain(m.text)}, {"better", name_of(m.better)}};
+    out[m.name]["better"] = name_of(m.better);
   }
   return out;
 }
@@ -177,7 +164,7 @@ Json data_of(const ReportInput& input, const std::string& version) {
   out["left_out"] = input.left_out;
   out["layer_parts"] = kLayerPartNames;
   out["origins"] = kOriginNames;
-  out["definitions"] = definitions();
+  out["definitions"] = definitions_of_names();
   out["key_figures"] = key_figures();
   return out;
 }
@@ -192,7 +179,7 @@ std::string scripts() {
 
 }  // namespace
 
-std::string definitions_json() { return dump(definitions()); }
+std::string definitions_json() { return dump(definitions_of_names()); }
 
 std::string html_report(const ReportInput& input, const std::string& version) {
   const std::pair<std::string_view, std::string> parts[] = {

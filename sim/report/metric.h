@@ -1,6 +1,7 @@
-// The metrics of a run, each declared once: name, unit, sentence, value, which way is better, and where it is shown.
-// From this table come summary.json and comparison.json, comparison.csv and intervals.csv, the columns of a sweep and
-// the terminal's figures. A new metric is a row in service_metrics.cpp or system_metrics.cpp, and one in metrics.md.
+// The metrics of a run, each declared once: name, value, which way is better, where it is shown. Unit and definition
+// are those of metrics.md, which is compiled into the program. From this table come summary.json and comparison.json,
+// comparison.csv and intervals.csv, the columns of a sweep and the terminal's figures. A new metric is a row in
+// service_metrics.cpp or system_metrics.cpp, and one in metrics.md.
 #pragma once
 
 #include <array>
@@ -43,26 +44,31 @@ struct KeyFigure {
 
 struct Metric {
   std::string name;  // ends in its unit; the same in every file
-  std::string unit;  // as metrics.md has it
-  std::string text;  // definition, in Markdown
   Form form = Form::kNumber;
   Better better = Better::kNeither;
   std::function<double(const RunResult&)> number = {};      // kUndefined where it has no value
   std::function<std::string(const RunResult&)> words = {};  // of Form::kText, in place of `number`
   KeyFigure key = {};
-  std::string section = {};  // of summary.json; "" = the top of the document
-  std::size_t index = 0;     // in metrics()
+  std::string section = {};          // of summary.json; "" = the top of the document
+  std::string unit = {}, text = {};  // of its definition
+  std::size_t index = 0;             // in metrics()
 
   bool is_text() const { return form == Form::kText; }
 };
 
 // A group of metrics: an object of summary.json.
 struct MetricSection {
-  std::string_view name, text;
+  std::string_view name;
   bool in_comparison = false;  // comparison.json has it too
   bool may_be_null = false;    // it is null where nothing in it is defined
 };
 
+// A row of metrics.md: of a metric, or of any other column or key.
+struct Definition {
+  std::string name, unit, text;  // the text in Markdown
+};
+
+const std::vector<Definition>& definitions();      // in the order of the page
 std::span<const MetricSection> metric_sections();  // in the order of summary.json
 const std::vector<Metric>& metrics();
 std::vector<const Metric*> metrics_of(std::string_view section);

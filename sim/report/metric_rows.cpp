@@ -1,37 +1,66 @@
 #include "sim/report/metric_rows.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "sim/core/check.h"
+
+// Made by EpsimEmbed.cmake.
+namespace epsim::embedded {
+std::span<const std::pair<std::string_view, std::string_view>> metric_definitions();
+}
 
 namespace epsim {
 namespace {
 
-constexpr MetricSection kSections[] = {
-    {"", "", true},
-    {"requests", "Counts of requests and tokens.", true},
-    {"throughput", "Rates over `duration_s`.", true},
-    {"latency", "Latencies of completed requests; ITL of all tokens that were handed out.", true},
-    {"step", "In `summary.json`: the steps as a whole. In `steps.csv`: number of the step in its instance, from 0.",
-     true},
-    {"balancedness", "Balance over the run.", true},
-    {"kv", "The KV pool. All DP ranks have the same.", true},
-    {"kv_transfers", "Keys and values that went from prefill to decode instances; not part of the links' bytes.", true},
-    {"rebalance", "Plans made while the run went on; null where the policy has no `rebalance`.", true, true},
-    {"lost_gpus", "What became of experts when GPUs went or came back; null where none did.", true, true},
-    {"time_by_part", "Step time by layer part, all layers. The parts sum to the step time."},
-    {"straggler", "Time lost to waiting."},
-    {"time_by_origin", "Step time by the origin of its prices. The origins sum to the step time."},
-    {"busiest_link",
-     "The link with the highest use over the run; of several equal ones the first; `null` without links.", false, true},
-    {"dispatch_bottleneck",
-     "In `summary.json`: the link that set the time of the most dispatch seconds, over all layers; `null` when nothing "
-     "moved. In `layers.csv`: its name for that layer; empty when nothing moved.",
-     false, true},
-    {"combine_bottleneck", "The same for combine.", false, true},
-    {"conservation", "What went in and what came out; each pair agrees in an accepted run."}};
+constexpr MetricSection kSections[] = {{"", true},
+                                       {"requests", true},
+                                       {"throughput", true},
+                                       {"latency", true},
+                                       {"step", true},
+                                       {"balancedness", true},
+                                       {"kv", true},
+                                       {"kv_transfers", true},
+                                       {"rebalance", true, true},
+                                       {"lost_gpus", true, true},
+                                       {"time_by_part"},
+                                       {"straggler"},
+                                       {"time_by_origin"},
+                                       {"busiest_link", false, true},
+                                       {"dispatch_bottleneck", false, true},
+                                       {"combine_bottleneck", false, true},
+                                       {"conservation"}};
+
+std::string trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(' '), last = text.find_last_not_of(' ');
+  return first == std::string_view::npos ? "" : std::string(text.substr(first, last - first + 1));
+}
+
+// Of the rows "| `name` | unit | text |".
+std::vector<Definition> read_definitions(std::string_view page) {
+  std::vector<Definition> out;
+  for (std::size_t at = 0, end = 0; at < page.size(); at = end + 1) {
+    end = std::min(page.find('\n', at), page.size());
+    const std::string_view line = page.substr(at, end - at);
+    const std::size_t name_end = line.find("` |"), unit_end = line.find(" |", name_end + 3);
+    if (line.starts_with("| `") && name_end != line.npos && unit_end != line.npos) {
+      const std::size_t text_end = line.find_last_of('|');
+      out.push_back({std::string(line.substr(3, name_end - 3)),
+                     trimmed(line.substr(name_end + 3, unit_end - name_end - 3)),
+                     trimmed(line.substr(unit_end + 2, text_end - unit_end - 2))});
+    }
+  }
+  return out;
+}
 
 }  // namespace
 
 std::span<const MetricSection> metric_sections() { return kSections; }
+
+const std::vector<Definition>& definitions() {
+  static const std::vector<Definition> all = read_definitions(embedded::metric_definitions().front().second);
+  return all;
+}
 
 const std::vector<Metric>& metrics() {
   static const std::vector<Metric> all = [] {
@@ -39,6 +68,11 @@ const std::vector<Metric>& metrics() {
     add_service_metrics(out);
     add_system_metrics(out);
     for (std::size_t i = 0; i < out.size(); ++i) {
+      const auto defined = std::find_if(definitions().begin(), definitions().end(),
+                                        [&](const Definition& d) { return d.name == out[i].name; });
+      EPSIM_CHECK(defined != definitions().end(), "metrics.md has a row for " + out[i].name);
+      out[i].unit = defined->unit;
+      out[i].text = defined->text;
       out[i].index = i;
     }
     return out;

@@ -73,135 +73,61 @@ bool overloaded(Run r) {
 void add_run(MetricRows& rows) {
   add_rows(
       rows, "",
-      {{"overrides",
-        "text",
-        "Keys of the scenario that the label of the run sets for itself, as --set would.",
-        kText,
-        kNeither,
-        {},
-        [](Run r) { return r.overrides; }},
-       {"plan", "text", "What the policy did, in a line.", kText, kNeither, {}, [](Run r) { return r.plan_summary; }},
-       {"row_sharing",
-        "text",
-        "Source of which experts serve the same tokens, and so share rows that are sent once. Empty: none, and "
-        "experts count as independent; or no rows are sent once.",
-        kText,
-        kNeither,
-        {},
-        [](Run r) { return r.row_sharing; }},
-       {"load_counts",
-        "text",
-        "What a step's balance, rows and expert times are counted on: `whole` assignments as its tokens drew them, or "
-        "`expected` counts, where loads are replayed or do not vary; policies that act in every step see these rounded "
-        "at random, as `whole` ones.",
-        kText,
-        kNeither,
-        {},
-        [](Run r) { return std::string(r.whole_counts ? "whole" : "expected"); }},
-       {"fingerprint",
-        "text",
-        "Hash of the requests, of each rank's tokens in each step and of the times of all events, in their order. "
-        "Equal "
-        "runs have equal ones. What no step waits for is not in it: bytes, loads and memory of two policies may "
-        "differ.",
-        kText,
-        kNeither,
-        {},
-        [](Run r) { return r.fingerprint; }},
-       {"interrupted",
-        "true, false",
-        "Whether the run was cut short; 1 or 0 in CSV. Then only complete steps are in it.",
-        kFlag,
-        kNeither,
-        [](Run r) { return r.interrupted; },
-        {},
-        {.csv = true}},
-       {"overloaded", "true, false",
-        "More is offered than served: over the second half of the arrivals fewer than 95 % as many requests end as "
-        "arrive (and fewer by more than twice the square root of their number, which chance explains), and "
-        "`ttft_p99_ms` exceeds 5 % of `duration_s` (of at most twice the time from the first to the last arrival) and "
-        "three times the shortest TTFT. Always false for fewer than 100 requests and for interrupted runs.",
-        kFlag, kLower, overloaded},
-       {"gpus", "", "GPUs of the instance.", kCount, kNeither, [](Run r) { return r.gpus; }}});
+      {{"overrides", kText, kNeither, {}, [](Run r) { return r.overrides; }},
+       {"plan", kText, kNeither, {}, [](Run r) { return r.plan_summary; }},
+       {"row_sharing", kText, kNeither, {}, [](Run r) { return r.row_sharing; }},
+       {"load_counts", kText, kNeither, {}, [](Run r) { return std::string(r.whole_counts ? "whole" : "expected"); }},
+       {"fingerprint", kText, kNeither, {}, [](Run r) { return r.fingerprint; }},
+       {"interrupted", kFlag, kNeither, [](Run r) { return r.interrupted; }, {}, {.csv = true}},
+       {"overloaded", kFlag, kLower, overloaded},
+       {"gpus", kCount, kNeither, [](Run r) { return r.gpus; }}});
 }
 
 void add_requests(MetricRows& rows) {
   add_rows(
       rows, "requests",
-      {{"closed_loop_clients", "",
-        "Clients of a closed loop, each with one request in flight; `null` where requests arrive by themselves.",
-        kCount, kNeither, [](Run r) { return r.concurrency > 0 ? r.concurrency : kUndefined; }},
-       {"warmup_requests", "requests",
-        "First requests of a closed loop, which all other counts, rates and latencies leave out. Steps, links, "
-        "balance, "
-        "KV pool and `series.csv` include them.",
-        kCount, kNeither, [](Run r) { return r.warmup; }},
-       {"offered_requests", "requests", "Requests in the trace.", kCount, kNeither,
-        [](Run r) { return r.measured().size(); }},
-       {"completed_requests",
-        "requests",
-        "Those whose last token was made.",
-        kCount,
-        kHigher,
-        [](Run r) { return r.completed; },
-        {},
-        {.csv = true}},
-       {"failed_requests", "requests",
-        "Those that were lost with hardware and not retried, or as often as `deployment.retry_limit` allows.", kCount,
-        kLower, [](Run r) { return r.failed; }},
-       {"retried_requests", "requests", "Restarts of requests whose rank was lost.", kCount, kLower, retries},
-       {"running_requests", "requests",
-        "Those that held KV blocks when the run ended; 0 unless it was interrupted. In `series.csv` the mean number of "
-        "requests that hold KV blocks, each counted once.",
-        kCount, kNeither, in_state(RequestState::kRunning)},
-       {"waiting_requests", "requests", "The rest; 0 unless it was interrupted.", kCount, kLower,
-        in_state(RequestState::kWaiting)},
-       {"completed_input_tokens", "tokens", "Input tokens of completed requests.", kCount, kHigher,
-        [](Run r) { return r.input_tokens; }},
-       {"completed_output_tokens", "tokens", "Output tokens of completed requests.", kCount, kHigher,
-        [](Run r) { return r.output_tokens; }}});
+      {{"closed_loop_clients", kCount, kNeither, [](Run r) { return r.concurrency > 0 ? r.concurrency : kUndefined; }},
+       {"warmup_requests", kCount, kNeither, [](Run r) { return r.warmup; }},
+       {"offered_requests", kCount, kNeither, [](Run r) { return r.measured().size(); }},
+       {"completed_requests", kCount, kHigher, [](Run r) { return r.completed; }, {}, {.csv = true}},
+       {"failed_requests", kCount, kLower, [](Run r) { return r.failed; }},
+       {"retried_requests", kCount, kLower, retries},
+       {"running_requests", kCount, kNeither, in_state(RequestState::kRunning)},
+       {"waiting_requests", kCount, kLower, in_state(RequestState::kWaiting)},
+       {"completed_input_tokens", kCount, kHigher, [](Run r) { return r.input_tokens; }},
+       {"completed_output_tokens", kCount, kHigher, [](Run r) { return r.output_tokens; }}});
 }
 
 void add_throughput(MetricRows& rows) {
-  add_rows(
-      rows, "throughput",
-      {{"duration_s", "s", "First arrival to the last event of the run. It includes the drain after the last arrival.",
-        kNumber, kLower, [](Run r) { return duration_of(r).count(); }},
-       {"offered_requests_per_s", "1/s",
-        "(requests - 1) / (last arrival - first arrival); not defined for fewer than two, and in a closed loop.",
-        kNumber, kNeither, offered_rate},
-       {"requests_per_s",
-        "1/s",
-        "`completed_requests` / `duration_s`.",
-        kNumber,
-        kHigher,
-        [](Run r) { return per_second(r, r.completed); },
-        {},
-        {.place = 1,
-         .label = "Served",
-         .header = {"", "served", "req/s"},
-         .over_seeds = true,
-         .csv = true,
-         .title = "throughput",
-         .change = "requests_per_s_change_share"}},
-       {"input_tokens_per_s", "1/s", "`completed_input_tokens` / `duration_s`.", kNumber, kHigher,
-        [](Run r) { return per_second(r, r.input_tokens); }},
-       {"output_tokens_per_s", "1/s", "`completed_output_tokens` / `duration_s`.", kNumber, kHigher,
-        [](Run r) { return per_second(r, r.output_tokens); }},
-       {"input_tokens_per_s_per_gpu", "1/s", "`input_tokens_per_s` / `gpus`.", kNumber, kHigher,
-        [](Run r) { return ratio(per_second(r, r.input_tokens), r.gpus); }},
-       {"output_tokens_per_s_per_gpu",
-        "1/s",
-        "`output_tokens_per_s` / `gpus`.",
-        kNumber,
-        kHigher,
-        [](Run r) { return ratio(per_second(r, r.output_tokens), r.gpus); },
-        {},
-        {.place = 8,
-         .label = "Output tokens per GPU",
-         .header = {"output", "tokens", "/s/GPU"},
-         .csv = true,
-         .title = "output tokens"}}});
+  add_rows(rows, "throughput",
+           {{"duration_s", kNumber, kLower, [](Run r) { return duration_of(r).count(); }},
+            {"offered_requests_per_s", kNumber, kNeither, offered_rate},
+            {"requests_per_s",
+             kNumber,
+             kHigher,
+             [](Run r) { return per_second(r, r.completed); },
+             {},
+             {.place = 1,
+              .label = "Served",
+              .header = {"", "served", "req/s"},
+              .over_seeds = true,
+              .csv = true,
+              .title = "throughput",
+              .change = "requests_per_s_change_share"}},
+            {"input_tokens_per_s", kNumber, kHigher, [](Run r) { return per_second(r, r.input_tokens); }},
+            {"output_tokens_per_s", kNumber, kHigher, [](Run r) { return per_second(r, r.output_tokens); }},
+            {"input_tokens_per_s_per_gpu", kNumber, kHigher,
+             [](Run r) { return ratio(per_second(r, r.input_tokens), r.gpus); }},
+            {"output_tokens_per_s_per_gpu",
+             kNumber,
+             kHigher,
+             [](Run r) { return ratio(per_second(r, r.output_tokens), r.gpus); },
+             {},
+             {.place = 8,
+              .label = "Output tokens per GPU",
+              .header = {"output", "tokens", "/s/GPU"},
+              .csv = true,
+              .title = "output tokens"}}});
 }
 
 // The key figures among the latencies, by name.
@@ -242,24 +168,15 @@ std::map<std::string_view, KeyFigure> latency_keys() {
             .change = "e2e_mean_change_share"}}};
 }
 
-void add_latency(MetricRows& rows, const std::string& name, const std::string& words, Summary LatencySummary::*of,
-                 const std::string& sample) {
-  static constexpr struct {
-    const char *name, *text;
-    double Summary::*value;
-  } kStatistics[] = {{"mean", "mean", &Summary::mean},
-                     {"p50", "50 % quantile", &Summary::p50},
-                     {"p90", "90 % quantile", &Summary::p90},
-                     {"p99", "99 % quantile", &Summary::p99},
-                     {"max", "largest", &Summary::max}};
+void add_latency(MetricRows& rows, const std::string& name, Summary LatencySummary::*of) {
+  static constexpr std::pair<const char*, double Summary::*> kStatistics[] = {{"mean", &Summary::mean},
+                                                                              {"p50", &Summary::p50},
+                                                                              {"p90", &Summary::p90},
+                                                                              {"p99", &Summary::p99},
+                                                                              {"max", &Summary::max}};
   const std::map<std::string_view, KeyFigure> keys = latency_keys();
-  for (const auto& s : kStatistics) {
-    Metric row{fmt::format("{}_{}_ms", name, s.name),
-               "ms",
-               fmt::format("{}: {}.", words, s.text),
-               kNumber,
-               kLower,
-               [of, value = s.value](Run r) {
+  for (const auto& [statistic, value] : kStatistics) {
+    Metric row{fmt::format("{}_{}_ms", name, statistic), kNumber, kLower, [of, value = value](Run r) {
                  const Summary& latency = r.latency.*of;
                  return latency.count > 0 ? latency.*value * 1e3 : kUndefined;
                }};
@@ -268,60 +185,46 @@ void add_latency(MetricRows& rows, const std::string& name, const std::string& w
     }
     add_rows(rows, "latency", {std::move(row)});
   }
-  add_rows(rows, "latency",
-           {{name + "_samples", "", fmt::format("{}: number of samples, one per {}.", words, sample), kCount, kNeither,
-             [of](Run r) { return (r.latency.*of).count; }}});
+  add_rows(rows, "latency", {{name + "_samples", kCount, kNeither, [of](Run r) { return (r.latency.*of).count; }}});
 }
 
 void add_latencies(MetricRows& rows) {
-  add_latency(rows, "ttft", "TTFT", &LatencySummary::ttft_s, "completed request");
-  add_latency(rows, "itl", "ITL", &LatencySummary::itl_s,
-              "gap between tokens as they were handed out, those of attempts that ended early too");
-  add_latency(rows, "tpot", "TPOT", &LatencySummary::tpot_s, "completed request with more than one output token");
-  add_latency(rows, "e2e", "End-to-end", &LatencySummary::e2e_s, "completed request");
-  add_latency(rows, "queue", "Queue", &LatencySummary::queue_s, "completed request");
+  add_latency(rows, "ttft", &LatencySummary::ttft_s);
+  add_latency(rows, "itl", &LatencySummary::itl_s);
+  add_latency(rows, "tpot", &LatencySummary::tpot_s);
+  add_latency(rows, "e2e", &LatencySummary::e2e_s);
+  add_latency(rows, "queue", &LatencySummary::queue_s);
 }
 
 void add_steps(MetricRows& rows) {
   add_rows(rows, "step",
-           {{"steps", "", "Steps of the run; in `layer_steps.csv` those of the stretch.", kCount, kNeither,
-             [](Run r) { return r.steps; }},
-            {"graph_steps", "", "Of these, replayed from a CUDA graph.", kCount, kNeither,
-             [](Run r) { return r.replayed_steps; }},
-            {"step_mean_ms", "ms", "Step time / `steps`.", kNumber, kLower,
+           {{"steps", kCount, kNeither, [](Run r) { return r.steps; }},
+            {"graph_steps", kCount, kNeither, [](Run r) { return r.replayed_steps; }},
+            {"step_mean_ms", kNumber, kLower,
              [](Run r) { return ratio(r.time.total.count() * 1e3, static_cast<double>(r.steps)); }},
-            {"step_time_s", "s", "Time of all steps together; in `step_kinds` of the steps of the row.", kNumber,
-             kLower, [](Run r) { return r.time.total.count(); }},
-            {"busy_share", "share",
-             "`step_time_s` / (time of the run x instances). The time of the run is `duration_s`, and that of the "
-             "warm-up of "
-             "a closed loop.",
-             kPercent, kNeither, [](Run r) {
+            {"step_time_s", kNumber, kLower, [](Run r) { return r.time.total.count(); }},
+            {"busy_share", kPercent, kNeither, [](Run r) {
                const std::size_t instances = std::max<std::size_t>(1, r.instances.size());
                return ratio(r.time.total.count(), whole_duration_of(r).count() * static_cast<double>(instances));
              }}});
   for (std::size_t k = 0; k < kStepKinds; ++k) {
-    const std::string name(kStepKindNames[k]), title(k == 0 ? "Prefill" : k == 1 ? "Decode" : "Mixed");
+    const std::string name(kStepKindNames[k]);
     add_rows(
         rows, "step",
-        {{name + "_steps", "", fmt::format("{} steps of all instances{}.", title, k == 0 ? " (below)" : ""), kCount,
-          kNeither, [k](Run r) { return r.by_kind[k].steps; }},
-         {name + "_step_mean_ms", "ms", "Their mean time.", kNumber, kLower,
+        {{name + "_steps", kCount, kNeither, [k](Run r) { return r.by_kind[k].steps; }},
+         {name + "_step_mean_ms", kNumber, kLower,
           [k](Run r) { return ratio(r.by_kind[k].time.total.count() * 1e3, static_cast<double>(r.by_kind[k].steps)); }},
-         {name + "_step_time_share", "share", "Their time / step time.", kPercent, kNeither,
+         {name + "_step_time_share", kPercent, kNeither,
           [k](Run r) { return ratio(r.by_kind[k].time.total.count(), r.time.total.count()); }}});
   }
 }
 
 // Seconds of the step time, and their share of it.
-void add_time(MetricRows& rows, std::string_view section, const std::string& name, std::string text, Better better,
-              std::function<double(Run)> seconds, std::string share_text = "The same / step time.",
-              KeyFigure key = {}) {
+void add_time(MetricRows& rows, std::string_view section, const std::string& name, Better better,
+              std::function<double(Run)> seconds, KeyFigure key = {}) {
   add_rows(rows, section,
-           {{name + "_s", "s", std::move(text), kNumber, better, seconds},
+           {{name + "_s", kNumber, better, seconds},
             {name + "_share",
-             "share",
-             std::move(share_text),
              kPercent,
              better,
              [seconds](Run r) { return ratio(seconds(r), r.time.total.count()); },
@@ -330,32 +233,12 @@ void add_time(MetricRows& rows, std::string_view section, const std::string& nam
 }
 
 void add_step_time(MetricRows& rows) {
-  static constexpr std::array<const char*, kLayerParts> kParts = {
-      "Attention, with its tensor-parallel all-gather and reduce-scatter.",
-      "Router and top-k.",
-      "Tokens to the GPUs of their experts.",
-      "Routed experts.",
-      "Expert outputs back to the tokens' GPUs.",
-      "Shared experts, and the dense FFN of the layers without experts, with their tensor-parallel collectives.",
-      "Policies that act in every step: planning on the host that the step waits for. Placement policies: of plans "
-      "made "
-      "during the run.",
-      "Policies that act in every step: expert weights on their way that the step waits for, and prediction on the "
-      "GPU.",
-      "Expert weights moved to a new placement: the pause, or the extra time of steps during background moves.",
-      "Speculative decoding: the layer that proposes tokens, with its experts, exchanges and head.",
-      "GPUs wait for the host, which launches the kernels of a step without a CUDA graph one by one (launch_time).",
-      "What no part covers: embedding, head, sampling, declared gaps."};
-  static constexpr std::array<const char*, kOrigins> kOriginTexts = {
-      "Priced from a measured point.", "Priced between measured points, or by a fitted curve inside its range.",
-      "Priced beyond the measured range, or from measurements on other hardware.",
-      "Priced by a data-sheet rate, taken as reached.", "A constant that the scenario or an engine profile states."};
-  for (std::size_t p = 0; p < kParts.size(); ++p) {
-    add_time(rows, "time_by_part", std::string(kLayerPartNames[p]), kParts[p], kLower,
+  for (std::size_t p = 0; p < kLayerParts; ++p) {
+    add_time(rows, "time_by_part", std::string(kLayerPartNames[p]), kLower,
              [p](Run r) { return r.time.by_part[p].count(); });
   }
-  for (std::size_t o = 0; o < kOriginTexts.size(); ++o) {
-    add_time(rows, "time_by_origin", std::string(kOriginNames[o]), kOriginTexts[o], kNeither,
+  for (std::size_t o = 0; o < kOrigins; ++o) {
+    add_time(rows, "time_by_origin", std::string(kOriginNames[o]), kNeither,
              [o](Run r) { return r.time.by_origin[o].count(); });
   }
 }
@@ -424,8 +307,6 @@ double gpu_idle_s(Run r) {
 void add_balance(MetricRows& rows) {
   add_rows(rows, "balancedness",
            {{"balancedness_mean",
-             "",
-             "`summary.json`: mean over MoE layers of the mean over steps. `layers.csv`: mean over steps.",
              kThreeDigits,
              kHigher,
              mean_balancedness,
@@ -436,22 +317,15 @@ void add_balance(MetricRows& rows) {
               .over_seeds = true,
               .csv = true,
               .title = "balancedness"}},
-            {"balancedness_worst_layer_mean", "", "The lowest mean over steps of any layer.", kThreeDigits, kHigher,
-             [](Run r) { return worst_layer(r).mean; }},
-            {"balancedness_worst_layer", "",
-             "That layer's number in the model, from 0, dense layers counted; of several equal ones the first.", kCount,
-             kNeither,
+            {"balancedness_worst_layer_mean", kThreeDigits, kHigher, [](Run r) { return worst_layer(r).mean; }},
+            {"balancedness_worst_layer", kCount, kNeither,
              [](Run r) {
                const int number = worst_layer(r).number;
                return number < 0 ? kUndefined : number;
              }},
-            {"balancedness_lowest_step", "", "The lowest value of any layer in any step.", kThreeDigits, kHigher,
-             lowest_balancedness},
-            {"gpu_load_deviation", "",
-             "Standard deviation over GPUs of a layer's assignments over the run / their mean; mean over layers.",
-             kThreeDigits, kLower, gpu_load_deviation},
-            {"balancedness_planned", "", "Mean over layers, on the loads that the plan was made from.", kThreeDigits,
-             kHigher, [](Run r) {
+            {"balancedness_lowest_step", kThreeDigits, kHigher, lowest_balancedness},
+            {"gpu_load_deviation", kThreeDigits, kLower, gpu_load_deviation},
+            {"balancedness_planned", kThreeDigits, kHigher, [](Run r) {
                const std::vector<double>& by_layer = r.planned_balancedness;
                return ratio(std::accumulate(by_layer.begin(), by_layer.end(), 0.0),
                             static_cast<double>(by_layer.size()));
@@ -459,19 +333,9 @@ void add_balance(MetricRows& rows) {
 }
 
 void add_straggler(MetricRows& rows) {
-  add_rows(
-      rows, "straggler",
-      {{"gpu_idle_s", "s",
-        "Expert work of the slowest GPU of every layer and step, less that of a GPU on average: what a GPU waits for "
-        "experts of others.",
-        kNumber, kLower, gpu_idle_s}});
-  add_time(
-      rows, "straggler", "straggler",
-      "What the GPUs lose on average to the slowest GPU (attention, experts) or the busiest link (dispatch, "
-      "combine): the part of the step time that perfect balance would save. It is contained in the parts, not added "
-      "to them.",
-      kLower, [](Run r) { return r.time.straggler.count(); }, "`straggler_s` / step time.",
-      {.place = 10, .label = "Waiting for the slowest", .csv = true});
+  add_rows(rows, "straggler", {{"gpu_idle_s", kNumber, kLower, gpu_idle_s}});
+  add_time(rows, "straggler", "straggler", kLower, [](Run r) { return r.time.straggler.count(); },
+           {.place = 10, .label = "Waiting for the slowest", .csv = true});
 }
 
 }  // namespace

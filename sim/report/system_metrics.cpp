@@ -19,8 +19,6 @@ void add_kv_pool(MetricRows& rows) {
   add_rows(
       rows, "kv",
       {{"kv_tokens_per_rank",
-        "tokens",
-        "Blocks of a DP rank x tokens of a block.",
         kCount,
         kHigher,
         [](Run r) { return r.kv.blocks_per_rank * r.kv.block_tokens; },
@@ -31,77 +29,50 @@ void add_kv_pool(MetricRows& rows) {
          .csv = true,
          .change = "kv_tokens_change_share"}},
        {"kv_pool_gib_per_gpu",
-        "GiB",
-        "Memory of the pool on a GPU.",
         kThreeDigits,
         kHigher,
         [](Run r) { return to_gib(r.memory.kv_pool); },
         {},
         {.place = 12, .header = {"KV pool", "GiB", "/GPU"}, .csv = true}},
-       {"kv_bytes_per_token_per_gpu", "bytes", "KV cache of a token on a GPU, all layers.", kNumber, kLower,
-        [](Run r) { return r.memory.kv_bytes_per_token.count(); }},
+       {"kv_bytes_per_token_per_gpu", kNumber, kLower, [](Run r) { return r.memory.kv_bytes_per_token.count(); }},
        {"kv_lost_to_copies_share",
-        "share",
-        "Share of the pool there would be with an even share of the experts on every GPU and no buffers that experts "
-        "beyond it took (copies, or where the plan has none, uneven homes) and the policy's buffers (for experts "
-        "fetched "
-        "in a step, or on the move in a rebalance).",
         kPercent,
         kLower,
         [](Run r) { return r.memory.lost_to_extras; },
         {},
         {.place = 13, .header = {"lost to", "extras", "%"}, .csv = true}},
        {"kv_copies_gib_per_gpu",
-        "GiB",
-        "What that share amounts to: pool x lost / (1 - lost).",
         kThreeDigits,
         kLower,
         [](Run r) { return to_gib(r.memory.copies + r.memory.buffers); },
         {},
         {.change = "copies_change_gib_per_gpu"}},
        {"kv_peak_use_share",
-        "share",
-        "Largest number of blocks reserved on any rank / blocks of a rank; of decode instances where there are any.",
         kPercent,
         kNeither,
         [](Run r) { return ratio(static_cast<double>(r.kv.peak_blocks), static_cast<double>(r.kv.blocks_per_rank)); },
         {},
         {.place = 14, .label = "KV peak use", .csv = true}},
-       {"kv_mean_use_share", "share",
-        "Blocks reserved / blocks: mean over time (pauses included) and ranks; of decode instances where there are "
-        "any.",
-        kPercent, kNeither, [](Run r) { return r.steps > 0 ? r.kv.mean_use : kUndefined; }},
-       {"kv_full_time_share", "share",
-        "Of the step time: a request at the head of a queue lacked blocks; of all instances.", kPercent, kLower,
+       {"kv_mean_use_share", kPercent, kNeither, [](Run r) { return r.steps > 0 ? r.kv.mean_use : kUndefined; }},
+       {"kv_full_time_share", kPercent, kLower,
         [](Run r) { return r.steps > 0 ? r.kv.time_full_share : kUndefined; }}});
 }
 
 void add_kv_traffic(MetricRows& rows) {
   add_rows(
       rows, "kv",
-      {{"prefix_lookup_tokens", "tokens", "Input tokens of the requests that were admitted; a request counts once.",
-        kCount, kNeither, [](Run r) { return r.kv.lookup_tokens; }},
-       {"prefix_hit_tokens", "tokens", "Of these, found in the prefix cache at admission and not computed.", kCount,
-        kHigher, [](Run r) { return r.kv.hit_tokens; }},
-       {"prefix_hit_share", "share", "`prefix_hit_tokens` / `prefix_lookup_tokens`.", kPercent, kHigher,
+      {{"prefix_lookup_tokens", kCount, kNeither, [](Run r) { return r.kv.lookup_tokens; }},
+       {"prefix_hit_tokens", kCount, kHigher, [](Run r) { return r.kv.hit_tokens; }},
+       {"prefix_hit_share", kPercent, kHigher,
         [](Run r) { return ratio(static_cast<double>(r.kv.hit_tokens), static_cast<double>(r.kv.lookup_tokens)); }},
-       {"retractions", "",
-        "`summary.json`: requests sent back to wait for lack of KV blocks (SGLang's retraction, vLLM's preemption), "
-        "each "
-        "time counted. `requests.csv`: of this request.",
-        kCount, kLower, [](Run r) { return r.kv.retractions; }},
-       {"recomputed_tokens", "tokens", "Tokens whose keys and values were computed once more because of that.", kCount,
-        kLower, [](Run r) { return r.kv.recomputed_tokens; }}});
+       {"retractions", kCount, kLower, [](Run r) { return r.kv.retractions; }},
+       {"recomputed_tokens", kCount, kLower, [](Run r) { return r.kv.recomputed_tokens; }}});
   add_rows(rows, "kv_transfers",
-           {{"transfers", "", "Their number, one per request of more than one output token.", kCount, kNeither,
-             [](Run r) { return r.transfers.count; }},
-            {"transferred_tokens", "tokens", "Input tokens whose keys and values they carried.", kCount, kNeither,
-             [](Run r) { return r.transfers.tokens; }},
-            {"transfer_mean_ms", "ms", "Mean time on the link.", kNumber, kLower,
+           {{"transfers", kCount, kNeither, [](Run r) { return r.transfers.count; }},
+            {"transferred_tokens", kCount, kNeither, [](Run r) { return r.transfers.tokens; }},
+            {"transfer_mean_ms", kNumber, kLower,
              [](Run r) { return ratio(r.transfers.time.count() * 1e3, static_cast<double>(r.transfers.count)); }},
-            {"transfer_wait_mean_ms", "ms",
-             "Mean wait of a prompt, or its last part, behind other prompts and its own earlier parts, at both ends.",
-             kNumber, kLower,
+            {"transfer_wait_mean_ms", kNumber, kLower,
              [](Run r) { return ratio(r.transfers.wait.count() * 1e3, static_cast<double>(r.transfers.count)); }}});
 }
 
@@ -121,35 +92,21 @@ void add_rebalance(MetricRows& rows) {
   using Report = const RebalanceReport&;
   add_rows(
       rows, "rebalance",
-      {{"rebalance_plans", "", "Plans made.", kCount, kNeither,
-        where_rebalanced([](Report r) { return r.events.size(); })},
-       {"rebalance_taken", "", "Those that were taken.", kCount, kNeither, plans_that_were(RebalanceOutcome::kTaken)},
-       {"rebalance_unchanged", "", "Those that leave every expert where it is.", kCount, kNeither,
-        plans_that_were(RebalanceOutcome::kUnchanged)},
-       {"rebalance_turned_down", "", "Those that the rule turned down.", kCount, kNeither,
-        plans_that_were(RebalanceOutcome::kTurnedDown)},
-       {"rebalance_did_not_fit", "",
-        "Those whose fullest GPU, after some layer's switch, needs more memory for experts than the first plan's.",
-        kCount, kNeither, plans_that_were(RebalanceOutcome::kDidNotFit)},
-       {"rebalance_cut_short", "", "Those that were taken but had not arrived in full when GPUs went or came back.",
-        kCount, kNeither, plans_that_were(RebalanceOutcome::kCutShort)},
-       {"rebalance_moved_copies", "", "Weights of an expert of one layer brought to another GPU.", kCount, kLower,
-        where_rebalanced([](Report r) { return r.sum().moved_copies; })},
-       {"rebalance_moved_gib", "GiB", "Their size together.", kThreeDigits, kLower,
-        where_rebalanced([](Report r) { return to_gib(r.sum().moved); })},
-       {"rebalance_planning_s", "s", "For which steps waited for plans.", kThreeDigits, kLower,
-        rebalance_time(&RebalanceEvent::planning)},
-       {"rebalance_moving_s", "s", "For which steps waited for weights.", kThreeDigits, kLower,
-        rebalance_time(&RebalanceEvent::moving)},
-       {"rebalance_slowed_s", "s", "Extra time of steps during background transfers.", kThreeDigits, kLower,
-        rebalance_time(&RebalanceEvent::slowed)},
-       {"rebalance_lost_s", "s", "The sum of the three.", kThreeDigits, kLower,
+      {{"rebalance_plans", kCount, kNeither, where_rebalanced([](Report r) { return r.events.size(); })},
+       {"rebalance_taken", kCount, kNeither, plans_that_were(RebalanceOutcome::kTaken)},
+       {"rebalance_unchanged", kCount, kNeither, plans_that_were(RebalanceOutcome::kUnchanged)},
+       {"rebalance_turned_down", kCount, kNeither, plans_that_were(RebalanceOutcome::kTurnedDown)},
+       {"rebalance_did_not_fit", kCount, kNeither, plans_that_were(RebalanceOutcome::kDidNotFit)},
+       {"rebalance_cut_short", kCount, kNeither, plans_that_were(RebalanceOutcome::kCutShort)},
+       {"rebalance_moved_copies", kCount, kLower, where_rebalanced([](Report r) { return r.sum().moved_copies; })},
+       {"rebalance_moved_gib", kThreeDigits, kLower, where_rebalanced([](Report r) { return to_gib(r.sum().moved); })},
+       {"rebalance_planning_s", kThreeDigits, kLower, rebalance_time(&RebalanceEvent::planning)},
+       {"rebalance_moving_s", kThreeDigits, kLower, rebalance_time(&RebalanceEvent::moving)},
+       {"rebalance_slowed_s", kThreeDigits, kLower, rebalance_time(&RebalanceEvent::slowed)},
+       {"rebalance_lost_s", kThreeDigits, kLower,
         where_rebalanced([](Report r) { return to_seconds(r.sum().lost()).count(); })},
-       {"rebalance_gained_s", "s",
-        "What the steps from the first switch on would have taken with the first plan, less what they took without the "
-        "time lost; negative where the new plans were worse. How requests would have queued otherwise is not in it: "
-        "compare with a run whose rule is `never`.",
-        kThreeDigits, kHigher, where_rebalanced([](Report r) { return to_seconds(r.gained).count(); })}});
+       {"rebalance_gained_s", kThreeDigits, kHigher,
+        where_rebalanced([](Report r) { return to_seconds(r.gained).count(); })}});
 }
 
 // Not defined where no GPU went.
@@ -160,52 +117,37 @@ auto where_regrouped(Value value) {
 
 void add_lost_gpus(MetricRows& rows) {
   using Report = const RegroupReport&;
-  add_rows(rows, "lost_gpus",
-           {{"gpu_changes", "", "Times that GPUs of an instance went or came back.", kCount, kNeither,
-             where_regrouped([](Report r) { return r.changes; })},
-            {"remade_copies", "", "Copies of an expert of one layer brought to GPUs that did not hold it.", kCount,
-             kLower, where_regrouped([](Report r) { return r.remade_copies; })},
-            {"remade_moved_gib", "GiB", "What of them came from other GPUs, over the links.", kThreeDigits, kLower,
-             where_regrouped([](Report r) { return to_gib(r.moved); })},
-            {"remade_reloaded_gib", "GiB", "What came from outside.", kThreeDigits, kLower,
-             where_regrouped([](Report r) { return to_gib(r.reloaded); })},
-            {"remaking_s", "s", "For which instances stood still meanwhile, besides the declared times.", kThreeDigits,
-             kLower, where_regrouped([](Report r) { return to_seconds(r.remaking).count(); })}});
+  add_rows(
+      rows, "lost_gpus",
+      {{"gpu_changes", kCount, kNeither, where_regrouped([](Report r) { return r.changes; })},
+       {"remade_copies", kCount, kLower, where_regrouped([](Report r) { return r.remade_copies; })},
+       {"remade_moved_gib", kThreeDigits, kLower, where_regrouped([](Report r) { return to_gib(r.moved); })},
+       {"remade_reloaded_gib", kThreeDigits, kLower, where_regrouped([](Report r) { return to_gib(r.reloaded); })},
+       {"remaking_s", kThreeDigits, kLower, where_regrouped([](Report r) { return to_seconds(r.remaking).count(); })}});
 }
 
-void add_bottleneck(MetricRows& rows, Direction direction, const std::string& name, std::array<std::string, 3> texts) {
+void add_bottleneck(MetricRows& rows, Direction direction, const std::string& name) {
   add_rows(rows, name + "_bottleneck",
            {{name + "_bottleneck_link",
-             "text",
-             texts[0],
              kText,
              kNeither,
              {},
              [direction](Run r) { return run_bottleneck(r.detail, direction).link; }},
-            {name + "_bottleneck_s", "s", texts[1], kNumber, kLower,
+            {name + "_bottleneck_s", kNumber, kLower,
              [direction](Run r) {
                const BottleneckFigures found = run_bottleneck(r.detail, direction);
                return found.link.empty() ? kUndefined : found.bound_s;
              }},
-            {name + "_bottleneck_share", "share", texts[2], kPercent, kNeither,
+            {name + "_bottleneck_share", kPercent, kNeither,
              [direction](Run r) { return run_bottleneck(r.detail, direction).share; }}});
 }
 
 void add_links(MetricRows& rows) {
   add_rows(rows, "busiest_link",
-           {{"link_name",
-             "text",
-             "Its name: one direction of a GPU's port or of a node's NICs.",
-             kText,
-             kNeither,
-             {},
-             [](Run r) { return busiest_link(r).name; }},
-            {"link_utilisation_share", "share", "Its bytes / (data-sheet rate x time of the run).", kPercent, kNeither,
-             [](Run r) { return busiest_link(r).share; }}});
-  add_bottleneck(rows, Direction::kDispatch, "dispatch",
-                 {"Its name.", "Dispatch time, of all steps and layers, in which it was the one to wait for.",
-                  "The same / dispatch time in which anything moved (in `layers.csv`: of the layer)."});
-  add_bottleneck(rows, Direction::kCombine, "combine", {"As for dispatch.", "As for dispatch.", "As for dispatch."});
+           {{"link_name", kText, kNeither, {}, [](Run r) { return busiest_link(r).name; }},
+            {"link_utilisation_share", kPercent, kNeither, [](Run r) { return busiest_link(r).share; }}});
+  add_bottleneck(rows, Direction::kDispatch, "dispatch");
+  add_bottleneck(rows, Direction::kCombine, "combine");
 }
 
 // One direction of a GPU's port or of a NIC: "node0.nic1.out", not what lies between the NIC and GPUs
@@ -232,14 +174,10 @@ double link_balance(Run r, std::string_view kind, std::string_view direction) {
 
 void add_link_balance(MetricRows& rows) {
   add_rows(rows, "balancedness",
-           {{"nic_sent_balance", "", "Mean / maximum over NICs of the bytes sent in the run, of tokens and weights.",
-             kThreeDigits, kHigher, [](Run r) { return link_balance(r, ".nic", ".out"); }},
-            {"nic_received_balance", "", "The same of bytes received.", kThreeDigits, kHigher,
-             [](Run r) { return link_balance(r, ".nic", ".in"); }},
-            {"gpu_sent_balance", "", "The same over GPUs' ports inside nodes, sent.", kThreeDigits, kHigher,
-             [](Run r) { return link_balance(r, ".port", ".out"); }},
-            {"gpu_received_balance", "", "The same over GPUs' ports inside nodes, received.", kThreeDigits, kHigher,
-             [](Run r) { return link_balance(r, ".port", ".in"); }}});
+           {{"nic_sent_balance", kThreeDigits, kHigher, [](Run r) { return link_balance(r, ".nic", ".out"); }},
+            {"nic_received_balance", kThreeDigits, kHigher, [](Run r) { return link_balance(r, ".nic", ".in"); }},
+            {"gpu_sent_balance", kThreeDigits, kHigher, [](Run r) { return link_balance(r, ".port", ".out"); }},
+            {"gpu_received_balance", kThreeDigits, kHigher, [](Run r) { return link_balance(r, ".port", ".in"); }}});
 }
 
 // Bytes that NICs sent.
@@ -253,25 +191,18 @@ double sent_between_nodes(Run r) {
 
 void add_conservation(MetricRows& rows) {
   add_rows(rows, "conservation",
-           {{"assignments_routed", "", "Tokens x top-k x MoE layers; with a capacity the rows of the buffers.", kNumber,
-             kNeither, [](Run r) { return r.conservation.assignments_routed; }},
-            {"assignments_dropped", "", "Choices of tokens left out since the expert's buffer was full.", kNumber,
-             kLower, [](Run r) { return r.conservation.assignments_dropped; }},
-            {"assignments_rerouted", "", "Experts that tokens chose and `dispatch.collaborators` replaced.", kNumber,
-             kLower, [](Run r) { return r.conservation.assignments_rerouted; }},
-            {"assignments_executed", "", "Assignments that GPUs executed.", kNumber, kNeither,
-             [](Run r) { return r.conservation.assignments_executed; }},
-            {"sent_bytes", "bytes", "Bytes sent over all links.", kNumber, kNeither,
-             [](Run r) { return r.conservation.bytes_sent; }},
-            {"sent_between_nodes_bytes", "bytes", "Of these, what NICs sent.", kNumber, kNeither, sent_between_nodes},
-            {"sent_inside_nodes_bytes", "bytes", "The rest: what went from GPU to GPU inside nodes, relays included.",
-             kNumber, kNeither, [](Run r) { return r.conservation.bytes_sent - sent_between_nodes(r); }},
-            {"received_bytes", "bytes", "Bytes received over all links.", kNumber, kNeither,
-             [](Run r) { return r.conservation.bytes_received; }},
-            {"little_mean_in_system_requests", "requests", "Mean number of requests in the system (L of Little's law).",
-             kNumber, kNeither, [](Run r) { return r.conservation.little_l; }},
-            {"little_arrivals_times_stay_requests", "requests", "Arrival rate x mean stay (lambda W of Little's law).",
-             kNumber, kNeither, [](Run r) { return r.conservation.little_lambda_w; }}});
+           {{"assignments_routed", kNumber, kNeither, [](Run r) { return r.conservation.assignments_routed; }},
+            {"assignments_dropped", kNumber, kLower, [](Run r) { return r.conservation.assignments_dropped; }},
+            {"assignments_rerouted", kNumber, kLower, [](Run r) { return r.conservation.assignments_rerouted; }},
+            {"assignments_executed", kNumber, kNeither, [](Run r) { return r.conservation.assignments_executed; }},
+            {"sent_bytes", kNumber, kNeither, [](Run r) { return r.conservation.bytes_sent; }},
+            {"sent_between_nodes_bytes", kNumber, kNeither, sent_between_nodes},
+            {"sent_inside_nodes_bytes", kNumber, kNeither,
+             [](Run r) { return r.conservation.bytes_sent - sent_between_nodes(r); }},
+            {"received_bytes", kNumber, kNeither, [](Run r) { return r.conservation.bytes_received; }},
+            {"little_mean_in_system_requests", kNumber, kNeither, [](Run r) { return r.conservation.little_l; }},
+            {"little_arrivals_times_stay_requests", kNumber, kNeither,
+             [](Run r) { return r.conservation.little_lambda_w; }}});
 }
 
 }  // namespace
