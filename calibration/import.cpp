@@ -6,7 +6,9 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <utility>
 
 #include "calibration/row_counts.h"
 #include "models/profile/op_shapes.h"
@@ -15,22 +17,24 @@
 #include "traces/format/csv.h"
 
 namespace epsim {
+
+// Made by EpsimEmbed.cmake.
+namespace embedded {
+std::span<const std::pair<std::string_view, std::string_view>> public_tables();
+}
+
 namespace {
 
-// A public table that an operator of a machine is read from.
+// A public table that an operator of a machine is read from: a row of public_tables.csv.
 struct PublicTable {
-  std::string_view collection;  // "aiconfigurator", "infersim", "cited"
-  std::string_view machine;     // "a100"
-  std::string_view op;          // the point table it becomes
-  std::string_view path;        // below the collection's folder
-  std::string_view dtype;       // rows of this dtype are taken; empty = all
-  std::string_view kernel;      // rows of this kernel are taken; empty = all
+  std::string collection;  // "aiconfigurator", "infersim", "cited"
+  std::string machine;     // "a100"
+  std::string op;          // the point table it becomes
+  std::string path;        // below the collection's folder; several joined by ';'
+  std::string dtype;       // rows of this dtype are taken; empty = all
+  std::string kernel;      // rows of this kernel are taken; empty = all, of whichever the table's framework chooses
 };
 
-// Kernels by the names that AIConfigurator's tables give them.
-constexpr std::string_view kTriton = "sglang_fused_moe_triton", kCutlass = "moe_torch_flow_cutlass";
-constexpr std::string_view kTrtllmGen = "sglang_flashinfer_trtllm_moe";  // TensorRT-LLM's cubins, in SGLang
-constexpr std::string_view kMarlin = "sglang_marlin_moe";
 // Kernels that are measured with their model's own router; what their names begin with.
 constexpr std::string_view kChoosing[] = {"sglang_", "vllm_", "moe_torch_flow_min_latency"};
 constexpr std::string_view kRemotesToExpert0 = "0.5.10";  // of SGLang's tables: first_rank_with_remotes()
@@ -39,172 +43,36 @@ constexpr int kDraws = 5;  // of a power law, in a collector's mean
 // Experts of a rank up to which expert 0, with seven of eight rows, is no more uneven than the tables' power laws.
 constexpr double kMostWithRemotes = 16;
 
-// A table of AIConfigurator; without a kernel, of whichever its framework chooses.
-constexpr PublicTable aic(std::string_view profile, std::string_view op, std::string_view path, std::string_view dtype,
-                          std::string_view kernel = "") {
-  return {"aiconfigurator", profile, op, path, dtype, kernel};
+// Of public_tables.csv: a profile for each machine and engine, of its newest tables. What an engine's tables lack,
+// its runs take from another engine's profile (models/hardware/compute). SGLang's prompts of MLA on Hopper are
+// measured in the absorbed form, which it does not take for them: they are left out. So are TensorRT-LLM's bf16
+// experts and decodes of GQA, where the same row measured again differs by up to 6 times, and SGLang's fp8 products
+// on Blackwell, whose collector gives DeepGEMM weight scales in float32 (collector/sglang/collect_gemm.py): it
+// converts them in every call, 10 us more than in TensorRT-LLM's table of the same kernel, where SGLang converts
+// them once, when it loads. Experts in mxfp4: on Hopper all three engines run OpenAI's triton_kernels for gpt-oss
+// (SGLang's server_args.py with ep_size 1, TensorRT-LLM's resolve_moe_backend), which vLLM's table measures;
+// SGLang's is of weights turned into bf16, three times as long, and TensorRT-LLM's of CUTLASS. On Blackwell SGLang
+// takes activations of gpt-oss in mxfp8 (flashinfer_mxfp4_moe_precision "default"), the others in bf16;
+// TensorRT-LLM's kernels are the cubins of SGLang's table (sglang_flashinfer_trtllm_moe), within 5 % for gpt-oss on
+// one GPU; its own rows differ by 2 between neighbours. Of TensorRT-LLM 1.2 (-1.2; Parquet files, to be written as
+// CSV first) what differs from 1.3: fp8 on Blackwell, where DeepGEMM's products take up to twice as long, and
+// decodes of MLA on Hopper.
+std::vector<PublicTable> read_tables() {
+  ByteInput input =
+      ByteInput::from_memory("calibration/public_tables.csv", std::string(embedded::public_tables().front().second));
+  CsvReader csv(input);
+  const auto text = [&](std::string_view column) { return std::string(csv.text(csv.column(column))); };
+  std::vector<PublicTable> out;
+  while (csv.next()) {
+    out.push_back({text("collection"), text("machine"), text("op"), text("path"), text("dtype"), text("kernel")});
+  }
+  return out;
 }
-constexpr std::string_view kBf16 = "bfloat16", kFp8 = "fp8_block", kFp4 = "nvfp4", kInt4 = "int4_wo";
-// With activations in bf16, and in mxfp8 as SGLang takes them for gpt-oss on Blackwell (SGLang:
-// flashinfer_mxfp4_moe_precision "default").
-constexpr std::string_view kMxfp4 = "w4a16_mxfp4", kMxfp4Mxfp8 = "w4a8_mxfp4_mxfp8";
 
-// A profile for each machine and engine, of its newest tables. What an engine's tables lack, its runs take from another
-// engine's profile (models/hardware/compute). SGLang's prompts of MLA on Hopper are measured in the absorbed form, which
-// it does not take for them: they are left out. So are TensorRT-LLM's bf16 experts and decodes of GQA, where the same row
-// measured again differs by up to 6 times, and SGLang's fp8 products on Blackwell, whose collector gives DeepGEMM weight
-// scales in float32 (collector/sglang/collect_gemm.py): it converts them in every call, 10 us more than in TensorRT-LLM's
-// table of the same kernel, where SGLang converts them once, when it loads. Experts in mxfp4: on Hopper all three engines run
-// OpenAI's triton_kernels for gpt-oss (SGLang's server_args.py with ep_size 1, TensorRT-LLM's resolve_moe_backend), which
-// vLLM's table measures; SGLang's is of weights turned into bf16, three times as long, and TensorRT-LLM's of CUTLASS. On
-// Blackwell TensorRT-LLM's are the cubins of SGLang's table, within 5 % for gpt-oss on one GPU; its own rows differ by 2
-// between neighbours. Of TensorRT-LLM 1.2 (-1.2; Parquet files, to be written as CSV first) what differs from 1.3: fp8 on
-// Blackwell, where DeepGEMM's products take up to twice as long, and decodes of MLA on Hopper.
-constexpr PublicTable kTables[] = {
-    aic("a100", "grouped_gemm", "a100_sxm/moe/sglang/0.5.10/moe_perf.csv.gz", kBf16, kTriton),
-    aic("a100", "grouped_gemm_int4", "a100_sxm/moe/sglang/0.5.10/moe_perf.csv.gz", kInt4, kMarlin),
-    aic("a100", "dense_gemm", "a100_sxm/gemm/sglang/0.5.10/gemm_perf.csv.gz", kBf16),
-    aic("a100", "mla_prefill", "a100_sxm/mla/trtllm/1.0.0/context_mla_perf.csv.gz", kBf16),
-    aic("a100", "mla_decode", "a100_sxm/mla/trtllm/1.0.0/generation_mla_perf.csv.gz", kBf16),
-    aic("a100", "gqa_prefill", "a100_sxm/attention/sglang/0.5.10/context_attention_perf.csv.gz", kBf16),
-    aic("a100", "gqa_decode", "a100_sxm/attention/sglang/0.5.10/generation_attention_perf.csv.gz", kBf16),
-    aic("h100-sglang", "grouped_gemm", "h100_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kBf16, kTriton),
-    aic("h100-sglang", "grouped_gemm_fp8", "h100_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kFp8, kTriton),
-    aic("h100-sglang", "grouped_gemm_int4", "h100_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kInt4, kMarlin),
-    aic("h100-sglang", "dense_gemm", "h100_sxm/gemm/sglang/0.5.14/gemm_perf.csv.gz", kBf16),
-    aic("h100-sglang", "dense_gemm_fp8", "h100_sxm/gemm/sglang/0.5.14/gemm_perf.csv.gz", kFp8),
-    aic("h100-sglang", "mla_decode", "h100_sxm/mla/sglang/0.5.14/generation_mla_perf.csv.gz", kBf16),
-    aic("h100-sglang", "gqa_prefill", "h100_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16),
-    aic("h100-sglang", "gqa_prefill_64", "h100_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16),
-    aic("h100-sglang", "gqa_prefill_256", "h100_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16),
-    aic("h100-sglang", "gqa_decode", "h100_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
-    aic("h100-sglang", "gqa_decode_fp8", "h100_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
-    aic("h100-sglang", "gqa_decode_64", "h100_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
-    aic("h100-sglang", "gqa_decode_64_fp8", "h100_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
-    aic("h100-sglang", "gqa_decode_256", "h100_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
-    aic("h100-sglang", "gqa_decode_256_fp8", "h100_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz",
-        kBf16),
-    aic("h100-trtllm", "grouped_gemm_fp8", "h100_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, kCutlass),
-    aic("h100-trtllm", "dense_gemm", "h100_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", kBf16),
-    aic("h100-trtllm", "dense_gemm_fp8", "h100_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", kFp8),
-    aic("h100-trtllm", "mla_prefill", "h100_sxm/mla/trtllm/1.3.0rc20/context_mla_perf.csv.gz", kBf16),
-    aic("h100-trtllm", "mla_decode", "h100_sxm/mla/trtllm/1.3.0rc20/generation_mla_perf.csv.gz", kBf16),
-    aic("h100-trtllm", "mla_decode_fp8", "h100_sxm/mla/trtllm/1.3.0rc20/generation_mla_perf.csv.gz", kBf16),
-    aic("h100-trtllm", "gqa_prefill", "h100_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16),
-    aic("h100-trtllm", "gqa_prefill_64", "h100_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16),
-    aic("h100-trtllm", "gqa_prefill_256", "h100_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16),
-    aic("h100-deepep", "grouped_gemm_fp8", "h100_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, kCutlass),
-    aic("h100-vllm", "grouped_gemm", "h100_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kBf16,
-        "vllm_unquantizedfusedmoe_triton_tritonexperts"),
-    aic("h100-vllm", "grouped_gemm_fp8", "h100_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kFp8,
-        "vllm_fp8moe_triton_tritonexperts"),
-    aic("h100-vllm", "grouped_gemm_mxfp4", "h100_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kMxfp4,
-        "vllm_gptossmxfp4moe_triton_oaitritonmxfp4expertsmonolithic"),
-    aic("h100-vllm", "grouped_gemm_int4", "h100_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kInt4,
-        "vllm_compressedtensorswna16marlinmoe_marlin_marlinexperts"),
-    aic("h200-sglang", "grouped_gemm", "h200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kBf16, kTriton),
-    aic("h200-sglang", "grouped_gemm_fp8", "h200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kFp8, kTriton),
-    aic("h200-sglang", "grouped_gemm_int4", "h200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kInt4, kMarlin),
-    aic("h200-sglang", "dense_gemm", "h200_sxm/gemm/sglang/0.5.14/gemm_perf.csv.gz", kBf16),
-    aic("h200-sglang", "dense_gemm_fp8", "h200_sxm/gemm/sglang/0.5.14/gemm_perf.csv.gz", kFp8),
-    aic("h200-sglang", "mla_decode", "h200_sxm/mla/sglang/0.5.14/generation_mla_perf.csv.gz", kBf16),
-    aic("h200-sglang", "gqa_prefill", "h200_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16),
-    aic("h200-sglang", "gqa_prefill_64", "h200_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16),
-    aic("h200-sglang", "gqa_prefill_256", "h200_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16),
-    aic("h200-sglang", "gqa_decode", "h200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
-    aic("h200-sglang", "gqa_decode_fp8", "h200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
-    aic("h200-sglang", "gqa_decode_64", "h200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
-    aic("h200-sglang", "gqa_decode_64_fp8", "h200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
-    aic("h200-sglang", "gqa_decode_256", "h200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
-    aic("h200-sglang", "gqa_decode_256_fp8", "h200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz",
-        kBf16),
-    aic("h200-trtllm", "grouped_gemm_fp8", "h200_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, kCutlass),
-    aic("h200-trtllm", "dense_gemm", "h200_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", kBf16),
-    aic("h200-trtllm", "dense_gemm_fp8", "h200_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", kFp8),
-    aic("h200-trtllm", "mla_prefill", "h200_sxm/mla/trtllm/1.3.0rc20/context_mla_perf.csv.gz", kBf16),
-    aic("h200-trtllm", "mla_decode", "h200_sxm/mla/trtllm/1.3.0rc20/generation_mla_perf.csv.gz", kBf16),
-    aic("h200-trtllm", "mla_decode_fp8", "h200_sxm/mla/trtllm/1.3.0rc20/generation_mla_perf.csv.gz", kBf16),
-    aic("h200-trtllm", "gqa_prefill", "h200_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16),
-    aic("h200-trtllm", "gqa_prefill_64", "h200_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16),
-    aic("h200-trtllm", "gqa_prefill_256", "h200_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16),
-    aic("h200-trtllm-1.2", "mla_decode", "h200_sxm/mla/trtllm/1.2.0rc5/generation_mla_perf.csv.gz", kBf16),
-    aic("h200-trtllm-1.2", "mla_decode_fp8", "h200_sxm/mla/trtllm/1.2.0rc5/generation_mla_perf.csv.gz", kBf16),
-    aic("h200-deepep", "grouped_gemm_fp8", "h200_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, kCutlass),
-    aic("h200-vllm", "grouped_gemm", "h200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kBf16,
-        "vllm_unquantizedfusedmoe_triton_tritonexperts"),
-    aic("h200-vllm", "grouped_gemm_fp8", "h200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kFp8,
-        "vllm_fp8moe_triton_tritonexperts"),
-    aic("h200-vllm", "grouped_gemm_mxfp4", "h200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kMxfp4,
-        "vllm_gptossmxfp4moe_triton_oaitritonmxfp4expertsmonolithic"),
-    aic("h200-vllm", "grouped_gemm_int4", "h200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kInt4,
-        "vllm_compressedtensorswna16marlinmoe_marlin_marlinexperts"),
-    aic("b200-sglang", "grouped_gemm", "b200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kBf16, kTrtllmGen),
-    aic("b200-sglang", "grouped_gemm_fp8", "b200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kFp8, kTrtllmGen),
-    aic("b200-sglang", "grouped_gemm_fp4", "b200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kFp4, kTrtllmGen),
-    aic("b200-sglang", "grouped_gemm_mxfp4", "b200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kMxfp4Mxfp8, kTrtllmGen),
-    aic("b200-sglang", "grouped_gemm_int4", "b200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kInt4, kTrtllmGen),
-    aic("b200-sglang", "dense_gemm", "b200_sxm/gemm/sglang/0.5.14/gemm_perf.csv.gz", kBf16),
-    aic("b200-sglang", "dense_gemm_fp4", "b200_sxm/gemm/sglang/0.5.14/gemm_perf.csv.gz", kFp4),
-    aic("b200-sglang", "mla_prefill", "b200_sxm/mla/sglang/0.5.14/context_mla_perf.csv.gz", kBf16),
-    aic("b200-sglang", "mla_decode", "b200_sxm/mla/sglang/0.5.14/generation_mla_perf.csv.gz", kBf16),
-    aic("b200-sglang", "mla_decode_fp8", "b200_sxm/mla/sglang/0.5.14/generation_mla_perf.csv.gz", kBf16),
-    aic("b200-sglang", "gqa_prefill", "b200_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16,
-        "trtllm_mha"),
-    aic("b200-sglang", "gqa_prefill_64", "b200_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16,
-        "trtllm_mha"),
-    aic("b200-sglang", "gqa_prefill_256", "b200_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16,
-        "trtllm_mha"),
-    aic("b200-sglang", "gqa_decode", "b200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16,
-        "trtllm_mha"),
-    aic("b200-sglang", "gqa_decode_fp8", "b200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16,
-        "trtllm_mha"),
-    aic("b200-sglang", "gqa_decode_64", "b200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16,
-        "trtllm_mha"),
-    aic("b200-sglang", "gqa_decode_64_fp8", "b200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16,
-        "trtllm_mha"),
-    aic("b200-sglang", "gqa_decode_256", "b200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16,
-        "trtllm_mha"),
-    aic("b200-sglang", "gqa_decode_256_fp8", "b200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16,
-        "trtllm_mha"),
-    aic("b200-trtllm", "grouped_gemm_fp8", "b200_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, "deepgemm"),
-    aic("b200-trtllm", "grouped_gemm_fp4", "b200_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp4,
-        "moe_torch_flow_min_latency"),
-    aic("b200-trtllm", "dense_gemm", "b200_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", kBf16),
-    aic("b200-trtllm", "dense_gemm_fp8", "b200_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", kFp8),
-    aic("b200-trtllm", "dense_gemm_fp4", "b200_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", kFp4),
-    aic("b200-trtllm", "mla_prefill", "b200_sxm/mla/trtllm/1.3.0rc20/context_mla_perf.csv.gz", kBf16),
-    aic("b200-trtllm", "mla_decode", "b200_sxm/mla/trtllm/1.3.0rc20/generation_mla_perf.csv.gz", kBf16),
-    aic("b200-trtllm", "mla_decode_fp8", "b200_sxm/mla/trtllm/1.3.0rc20/generation_mla_perf.csv.gz", kBf16),
-    aic("b200-trtllm", "gqa_prefill", "b200_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16,
-        "torch_flow"),
-    aic("b200-trtllm", "gqa_prefill_64", "b200_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16,
-        "torch_flow"),
-    aic("b200-trtllm", "gqa_prefill_256", "b200_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16,
-        "torch_flow"),
-    aic("b200-trtllm-1.2", "grouped_gemm_fp8", "b200_sxm/moe/trtllm/1.2.0rc5/moe_perf.csv.gz", kFp8, "deepgemm"),
-    aic("b200-trtllm-1.2", "dense_gemm_fp8", "b200_sxm/gemm/trtllm/1.2.0rc5/gemm_perf.csv.gz", kFp8),
-    aic("b200-deepep", "grouped_gemm_fp8", "b200_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, "deepgemm"),
-    aic("b200-vllm", "grouped_gemm", "b200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kBf16,
-        "vllm_unquantizedfusedmoe_flashinfer_trtllm_trtllmbf16experts"),
-    aic("b200-vllm", "grouped_gemm_fp8", "b200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kFp8,
-        "vllm_fp8moe_flashinfer_trtllm_trtllmfp8expertsmonolithic"),
-    aic("b200-vllm", "grouped_gemm_fp4", "b200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kFp4,
-        "vllm_compressedtensorsw4a4nvfp4moe_flashinfer_trtllm_trtllmnvfp4expertsmonolithic"),
-    aic("b200-vllm", "grouped_gemm_mxfp4", "b200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kMxfp4,
-        "vllm_gptossmxfp4moe_flashinfer_trtllm_mxfp4_bf16_trtllmmxfp4expertsmonolithic"),
-    aic("b200-vllm", "grouped_gemm_int4", "b200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kInt4,
-        "vllm_compressedtensorswna16marlinmoe_marlin_marlinexperts"),
-    {"cited", "b200-flashinfer", "dense_gemm_fp8", "flashinfer_trtllm_fp8_gemm.csv", "", "flashinfer_trtllm_groupwise"},
-    {"infersim", "h20", "grouped_gemm_fp8", "grouped_gemm/decode/h20/data.csv;grouped_gemm/prefill/h20/data.csv", "",
-     ""},
-    {"infersim", "h20", "dense_gemm_fp8", "gemm/h20/data.csv", "", ""},
-    {"infersim", "h20", "mla_decode", "mla/decode/h20/128-512-64.csv", "bf16", ""},
-    {"infersim", "h800", "grouped_gemm_fp8", "grouped_gemm/decode/h800/data.csv;grouped_gemm/prefill/h800/data.csv", "",
-     ""},
-    {"infersim", "h800", "dense_gemm_fp8", "gemm/h800/data.csv", "", ""},
-    {"infersim", "h800", "mla_prefill", "mla/prefill/h800/128-128-64.csv", "bf16", ""},
-    {"infersim", "h800", "mla_decode", "mla/decode/h800/128-512-64.csv", "bf16", ""},
-};
+const std::vector<PublicTable>& tables() {
+  static const std::vector<PublicTable> all = read_tables();
+  return all;
+}
 
 constexpr std::string_view kAiconfiguratorCommit = "github.com/ai-dynamo/aiconfigurator at 095f58a, systems/data";
 constexpr std::string_view kInfersimCommit = "github.com/alibaba/InferSim at f2293da, bench_data";
@@ -412,8 +280,8 @@ PointTable empty_table(const PublicTable& table) {
   }
   out.values.resize(out.columns.size());
   out.attributes["dtype"] = std::string(dtype_of(table.op).name);
-  out.attributes["kernel"] = table.kernel.empty() ? "as the table's framework chooses" : std::string(table.kernel);
-  out.attributes["table"] = std::string(table.path);
+  out.attributes["kernel"] = table.kernel.empty() ? "as the table's framework chooses" : table.kernel;
+  out.attributes["table"] = table.path;
   return out;
 }
 
@@ -421,7 +289,7 @@ PointTable empty_table(const PublicTable& table) {
 
 std::vector<std::string> public_collections() {
   std::vector<std::string> out;
-  for (const PublicTable& table : kTables) {
+  for (const PublicTable& table : tables()) {
     if (std::find(out.begin(), out.end(), table.collection) == out.end()) {
       out.emplace_back(table.collection);
     }
@@ -431,7 +299,7 @@ std::vector<std::string> public_collections() {
 
 std::vector<std::string> public_machines(const std::string& collection) {
   std::vector<std::string> out;
-  for (const PublicTable& table : kTables) {
+  for (const PublicTable& table : tables()) {
     if (table.collection == collection && std::find(out.begin(), out.end(), table.machine) == out.end()) {
       out.emplace_back(table.machine);
     }
@@ -454,7 +322,7 @@ PointFile import_public(const std::string& collection, const std::string& machin
   out.provenance.licence = "Apache-2.0";
   out.provenance.notes = "imported, not measured by this project";
   out.provenance.gpu = machine;
-  for (const PublicTable& table : kTables) {
+  for (const PublicTable& table : tables()) {
     if (table.collection != collection || table.machine != machine || (!only.empty() && table.op != only)) {
       continue;
     }
