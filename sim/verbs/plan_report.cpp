@@ -12,9 +12,9 @@
 #include "policies/plan_formats.h"
 #include "policies/plan_io.h"
 #include "policies/rebalance/keep_in_place.h"
+#include "policies/rebalance/migration.h"
 #include "sim/domain/placement.h"
 #include "sim/report/format.h"
-#include "sim/verbs/plan_migration.h"
 
 namespace epsim {
 namespace {
@@ -56,6 +56,52 @@ std::string quoted(const std::string& text) {
 
 // Bytes are whole numbers.
 std::string bytes(double value) { return fmt::format("{:.0f}", value); }
+
+std::string batches_json(const MigrationPlan& migration) {
+  std::vector<std::string> batches;
+  for (const std::vector<CopyMove>& batch : migration.batches) {
+    std::vector<std::string> moves;
+    for (const CopyMove& move : batch) {
+      moves.push_back(
+          fmt::format("[{},{},{},{},{}]", move.layer, move.expert, move.from_gpu, move.to_gpu, move.to_slot));
+    }
+    batches.push_back(fmt::format("[{}]", fmt::join(moves, ",")));
+  }
+  return fmt::format("[{}]", fmt::join(batches, ",\n      "));
+}
+
+std::string bytes_json(const std::vector<Bytes>& per_gpu) {
+  std::vector<std::string> out;
+  for (const Bytes& each : per_gpu) {
+    out.push_back(bytes(each.count()));
+  }
+  return fmt::format("[{}]", fmt::join(out, ","));
+}
+
+std::string links_json(const MigrationPlan& migration, const PlanRequest& request) {
+  if (!request.expert_bytes) {
+    return "null";
+  }
+  std::vector<CopyMove> moves;
+  for (const std::vector<CopyMove>& batch : migration.batches) {
+    moves.insert(moves.end(), batch.begin(), batch.end());
+  }
+  const MigrationBytes carried = migration_bytes(moves, *request.expert_bytes, request.shape);
+  return fmt::format("{{\"node_out\": {}, \"node_in\": {}, \"nic_out\": {}, \"nic_in\": {}}}",
+                     bytes_json(carried.intra_out), bytes_json(carried.intra_in), bytes_json(carried.inter_out),
+                     bytes_json(carried.inter_in));
+}
+
+// How a GPU cluster gets from the previous plan of a request to the new one: the value of the plan file's key `migration`
+// (policies/plan_formats.md).
+std::string migration_json(const PlacementPlan& plan, const PlanRequest& request) {
+  const MigrationPlan migration = plan_migration(plan, *request.previous, request.shape, request.migration_limit);
+  return fmt::format(
+      "{{\n    \"limit_per_gpu\": {},\n    \"batches\": {},\n    \"switches_after\": [{}],\n"
+      "    \"staged_on_fullest_gpu\": {},\n    \"bytes_per_gpu\": {}\n  }}",
+      request.migration_limit, batches_json(migration), fmt::join(migration.switches_after, ","),
+      migration.staged_on_fullest_gpu, links_json(migration, request));
+}
 
 std::string bytes_per_gpu(const PlanFigures& figures, const PlanRequest& request, double without) {
   if (!request.expert_bytes) {
