@@ -14,7 +14,6 @@
 #include "sim/app/recordings.h"
 #include "sim/app/results_folder.h"
 #include "sim/app/seeds.h"
-#include "sim/app/summary_store.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/core/files.h"
 #include "sim/core/quantity.h"
@@ -25,7 +24,19 @@
 #include "sim/report/writer.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/job_runner.h"
+#include "sim/study/store_json.h"
 #include "sim/study/study_manifest.h"
+
+namespace epsim {
+
+// Of a run what is compared: not what comes in lists, which is shown of the first seed alone.
+template <Is<RunSummary> T>
+auto members(T& x) {
+  auto& [label, numbers, texts, step_kinds, instances, memory, warnings, carried_over] = x;
+  return std::tie(label, numbers, texts);
+}
+
+}  // namespace epsim
 
 namespace epsim::app {
 
@@ -39,6 +50,7 @@ constexpr const char* kMarker = "resolved.yaml";
 
 constexpr StoreKind kCompareStore{"comparison", "study.json", "runs"};
 constexpr int kCompareFormat = 1;  // of study.json
+constexpr int kSummaryFormat = 2;  // of a run
 
 struct RunSettings {
   bool quiet = false, strict = false;
@@ -105,13 +117,20 @@ std::vector<std::string> keys_of(std::span<const Scenario> by_seed) {
   return out;
 }
 
+// Nothing, too, of another table of metrics.
+std::optional<RunSummary> stored_summary(const std::string& text) {
+  const std::size_t wanted = metrics().size();
+  std::optional<RunSummary> out = read_stored<RunSummary>(text, kSummaryFormat);
+  return out && out->numbers.size() == wanted && out->texts.size() == wanted ? out : std::nullopt;
+}
+
 // Adds the runs under the seeds after the first to `compared`. Of each only its summary is kept. Seeds whose runs were
 // interrupted are left out.
 void add_other_seeds(std::span<const Scenario> others, const RunSettings& settings, const JobStore* store,
                      PlanCache& plans, Comparison& compared) {
   const std::size_t policies = compared.by_policy.size();
-  JobRunner<RunSummary> runner(keys_of(others),
-                               {store, [](const RunSummary& run) { return stored_text(run); }, stored_summary});
+  JobRunner<RunSummary> runner(
+      keys_of(others), {store, [](const RunSummary& run) { return store_text(kSummaryFormat, run); }, stored_summary});
   const std::vector<std::size_t> left = runner.left();
   if (const std::size_t before = others.size() * policies - left.size(); before > 0 && !settings.quiet) {
     std::cerr << fmt::format("epsim: {} runs were finished before\n", before);

@@ -19,7 +19,7 @@ namespace epsim::app {
 namespace {
 
 constexpr StoreKind kServedStore{"comparison with served points", "served-inputs.json", "points"};
-constexpr int kServedFormat = 1;  // of served-inputs.json and of a point's file
+constexpr int kServedFormat = 2;  // of served-inputs.json and of a point's file
 
 std::string served_manifest(const ServedRequest& request) {
   nlohmann::ordered_json out = manifest_head(kServedFormat);
@@ -104,39 +104,13 @@ ServedRun run_served_point(const ServedRequest& request, const std::vector<std::
   return out;
 }
 
-// ---- the folder ----
-
-std::string stored_run(const ServedRun& run) {
-  nlohmann::json out{{"error", run.error},
-                     {"kv_tokens", stored_number(run.kv_tokens)},
-                     {"extrapolated_share", run.extrapolated},
-                     {"stand_ins", run.stand_ins},
-                     {"tpot_terms_s", nlohmann::json::array()}};
-  for (std::size_t m = 0; m < kServedMetrics.size(); ++m) {
-    out[std::string(kServedMetrics[m]) + "_median_s"] = stored_number(run.median[m]);
-  }
-  for (const auto& [name, seconds] : run.tpot_terms) {
-    out["tpot_terms_s"].push_back({name, seconds});
-  }
-  return store_text(kServedFormat, std::move(out));
-}
-
-ServedRun run_in(const nlohmann::json& json) {
-  ServedRun out;
-  out.error = json.at("error");
-  out.kv_tokens = number_in(json.at("kv_tokens"));
-  out.extrapolated = json.at("extrapolated_share");
-  out.stand_ins = json.at("stand_ins").get<std::vector<std::string>>();
-  for (std::size_t m = 0; m < kServedMetrics.size(); ++m) {
-    out.median[m] = number_in(json.at(std::string(kServedMetrics[m]) + "_median_s"));
-  }
-  for (const nlohmann::json& term : json.at("tpot_terms_s")) {
-    out.tpot_terms.emplace_back(term.at(0), term.at(1));
-  }
-  return out;
-}
-
 }  // namespace
+
+template <Is<ServedRun> T>
+auto members(T& x) {
+  auto& [error, median, kv_tokens, extrapolated, tpot_terms, stand_ins] = x;
+  return std::tie(error, median, kv_tokens, extrapolated, tpot_terms, stand_ins);
+}
 
 bool holds_served(const std::filesystem::path& folder, const ServedRequest& request) {
   return holds_study(folder, kServedStore, served_manifest(request));
@@ -156,8 +130,9 @@ std::optional<std::vector<std::optional<ServedRun>>> run_served(const ServedRequ
     }
   }
   const JobStore store(folder, kServedStore, served_manifest(request), control.overwrite);
-  JobRunner<ServedRun> runner(
-      keys, {&store, stored_run, [](const std::string& text) { return read_stored(text, kServedFormat, run_in); }});
+  JobRunner<ServedRun> runner(keys,
+                              {&store, [](const ServedRun& run) { return store_text(kServedFormat, run); },
+                               [](const std::string& text) { return read_stored<ServedRun>(text, kServedFormat); }});
   const std::vector<std::size_t> left = runner.left();
   if (control.on_start) {
     control.on_start(left.size(), keys.size() - left.size());

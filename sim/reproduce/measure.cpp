@@ -4,19 +4,17 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
 #include "sim/report/metric.h"
 #include "sim/study/goodput_store.h"
-#include "sim/study/store_json.h"
 
 namespace epsim {
 namespace {
 
-constexpr int kFiguresFormat = 1;  // raised when what is kept changes
+constexpr int kFiguresFormat = 2;  // raised when what is kept changes
 
 constexpr std::string_view kPaperStudies[] = {"loads",      "plan",      "goodput", "near_knee",
                                               "below_knee", "saturated", "run"};
@@ -107,29 +105,16 @@ Measured measured(const PaperEvidence& evidence, const std::string& setup, const
                                               : Measured{figures.search->saturation};
 }
 
-std::string stored_text(const std::vector<JobFigures>& by_seed) {
-  nlohmann::json out{{"by_seed", nlohmann::json::array()}};
-  for (const JobFigures& one : by_seed) {
-    out["by_seed"].push_back(
-        {{"search", one.search ? stored_json(*one.search) : nlohmann::json()}, {"numbers", one.numbers}});
-  }
-  return store_text(kFiguresFormat, std::move(out));
+template <Is<JobFigures> T>
+auto members(T& x) {
+  auto& [search, numbers] = x;
+  return std::tie(search, numbers);
 }
 
+std::string stored_text(const std::vector<JobFigures>& by_seed) { return store_text(kFiguresFormat, by_seed); }
+
 std::optional<std::vector<JobFigures>> stored_figures(const std::string& text) {
-  return read_stored(text, kFiguresFormat, [](const nlohmann::json& json) {
-    std::vector<JobFigures> out;
-    for (const nlohmann::json& one : json.at("by_seed")) {
-      JobFigures& figures = out.emplace_back();
-      if (!one.at("search").is_null()) {
-        figures.search = goodput_search_in(one.at("search"));
-      }
-      for (const auto& [name, value] : one.at("numbers").items()) {
-        figures.numbers[name] = value;
-      }
-    }
-    return out;
-  });
+  return read_stored<std::vector<JobFigures>>(text, kFiguresFormat);
 }
 
 }  // namespace epsim

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "sim/cluster/run_policy.h"
 #include "sim/core/fingerprint.h"
@@ -18,12 +17,11 @@
 #include "sim/study/held_loads.h"
 #include "sim/study/load_point.h"
 #include "sim/study/slo_curve.h"
-#include "sim/study/store_json.h"
 
 namespace epsim {
 namespace {
 
-constexpr int kAnswerFormat = 8;
+constexpr int kAnswerFormat = 9;
 constexpr std::size_t kAloneRequests = 3;
 constexpr std::size_t kAloneOf = 1000;  // requests of which the shortest is taken
 constexpr double kAloneGap = 10'000;    // seconds between them
@@ -241,38 +239,6 @@ RequestTrace shortest_alone(const RequestTrace& trace) {
   return out;
 }
 
-std::string stored_answer(const CapacityAnswer& a) {
-  GoodputSearch one;
-  one.best = a.point;
-  nlohmann::json terms = nlohmann::json::array();
-  for (const SloTermScore& t : a.point.slo.terms) {
-    terms.push_back({stored_number(t.value), t.allowed, stored_number(t.half_width)});
-  }
-  return store_text(kAnswerFormat,
-                    {{"point", stored_json(one)},
-                     {"terms", terms},
-                     {"numbers", {a.busy, a.instances, a.kv_tokens, a.input_tokens, a.output_tokens, a.held_token_s}},
-                     {"refused", a.refused}});
-}
-
-std::optional<CapacityAnswer> answer_in(const std::string& text) {
-  return read_stored(text, kAnswerFormat, [](const nlohmann::json& json) {
-    const nlohmann::json& n = json.at("numbers");
-    CapacityAnswer out{goodput_search_in(json.at("point")).best,
-                       n.at(0),
-                       n.at(1),
-                       n.at(2),
-                       n.at(3),
-                       n.at(4),
-                       n.at(5),
-                       json.at("refused")};
-    for (const nlohmann::json& t : json.at("terms")) {
-      out.point.slo.terms.push_back({number_in(t.at(0)), t.at(1), number_in(t.at(2))});
-    }
-    return out;
-  });
-}
-
 std::string fingerprint_of(const std::vector<CapacityPool>& pools, int one_in, double growth = 0) {
   Fingerprint out;
   for (const CapacityPool& pool : pools) {
@@ -296,6 +262,12 @@ double peak_rate(const MoeSpec& model, const GpuSpec& gpu) {
 
 }  // namespace
 
+template <Is<CapacityAnswer> T>
+auto members(T& x) {
+  auto& [point, busy, instances, kv_tokens, input_tokens, output_tokens, held_token_s, refused] = x;
+  return std::tie(point, busy, instances, kv_tokens, input_tokens, output_tokens, held_token_s, refused);
+}
+
 CapacityAnswer CapacityRuns::kept(const std::string& what, const std::vector<CapacityPool>& pools, int one_in,
                                   double growth, const std::function<CapacityAnswer()>& run) {
   const std::string name = what + "-" + fingerprint_of(pools, one_in, growth);
@@ -305,7 +277,9 @@ CapacityAnswer CapacityRuns::kept(const std::string& what, const std::vector<Cap
       return known->second;
     }
   }
-  JobRunner<CapacityAnswer> runner({name}, {control_.store, stored_answer, answer_in});
+  JobRunner<CapacityAnswer> runner(
+      {name}, {control_.store, [](const CapacityAnswer& a) { return store_text(kAnswerFormat, a); },
+               [](const std::string& text) { return read_stored<CapacityAnswer>(text, kAnswerFormat); }});
   runner.run({0}, {.stop = control_.stop}, [&](std::size_t, const Abandoned&) {
     try {
       return run();

@@ -49,7 +49,7 @@ struct SloScore {
   int limit = 0;                 // index into Slo::terms of that condition; of per-request bounds the most missed
   bool holds = false;            // every condition, in a steady state that completes what arrives
   bool decided = false;          // the verdict stands outside the intervals
-  std::vector<SloTermScore> terms = {};  // of a point that was measured; a goodput study's store does not keep them
+  std::vector<SloTermScore> terms = {};  // of a point that was measured
 };
 
 // The trace served at one rate. Means are over the measured part: what warm-up and drain leave of the requests, and the
