@@ -5,6 +5,8 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <deque>
+#include <mutex>
 
 #include "sim/core/check.h"
 #include "sim/domain/affinity.h"
@@ -154,6 +156,36 @@ std::uint64_t window_of_section(ConfigReader& in) {
   return static_cast<std::uint64_t>(in.read<std::int64_t>(kModelLoadKeys["window"], plan ? 0 : 1));
 }
 
+// The last laws that scenarios asked for: the runs of a study mostly share theirs, and to calibrate one takes longer than
+// many a run. Of those that ask for the same one at once, one makes it.
+std::shared_ptr<const RoutingLaw> law_of(RoutingModel model) {
+  struct Entry {
+    RoutingModel model;
+    std::once_flag once;
+    std::shared_ptr<const RoutingLaw> law;
+  };
+  constexpr std::size_t kKept = 8;  // about 1 MiB each
+  static std::mutex mutex;
+  static std::deque<std::shared_ptr<Entry>> kept;
+  std::shared_ptr<Entry> entry;
+  {
+    const std::lock_guard lock(mutex);
+    const auto known = std::find_if(kept.begin(), kept.end(), [&](const auto& e) { return e->model == model; });
+    if (known != kept.end()) {
+      entry = *known;
+    } else {
+      entry = std::make_shared<Entry>();
+      entry->model = std::move(model);
+      kept.push_back(entry);
+      if (kept.size() > kKept) {
+        kept.pop_front();
+      }
+    }
+  }
+  std::call_once(entry->once, [&] { entry->law = std::make_shared<const RoutingLaw>(entry->model); });
+  return entry->law;
+}
+
 std::shared_ptr<const RoutingLaw> read_law(ConfigReader& in, const MoeSpec& spec, Seed seed) {
   RoutingModel m = model_of_section(in);
   const std::string key = in.has("preset") ? "preset" : "path";
@@ -182,7 +214,7 @@ std::shared_ptr<const RoutingLaw> read_law(ConfigReader& in, const MoeSpec& spec
     layer.sigma *= sigma_scale;
   }
   m.validate(in.place(key).file);
-  return std::make_shared<const RoutingLaw>(std::move(m));
+  return law_of(std::move(m));
 }
 
 // Counts which experts the tokens use together.

@@ -30,6 +30,8 @@ struct LayerRouting {
   std::vector<double> balanced;  // balancedness (mean / max) on kBalancedGpus; empty = hot experts lie at random
   double sigma = 0;              // deviation of ln(share) between sequences of one domain
   std::vector<float> loadings;   // fitted, [expert][fitted_factors], mean square norm 1; empty = all drawn
+
+  bool operator==(const LayerRouting&) const = default;
 };
 
 inline constexpr std::size_t kMostFactors = 64;
@@ -74,6 +76,8 @@ struct RoutingModel {
   double common = 1;           // share of the domain's variance that all ranks have in common
 
   std::vector<LayerRouting> layers;
+
+  bool operator==(const RoutingModel&) const = default;
 
   // Throws InputError naming `where` and the part that is missing or impossible.
   void validate(const std::string& where) const;
