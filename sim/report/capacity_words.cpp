@@ -198,7 +198,7 @@ std::string wins_text(const CapacityPlan& plan) {
   return wins.empty() ? "" : fmt::format("For the others to win:\n  {}\n", fmt::join(wins, "\n  "));
 }
 
-// Terms of payment under which another kind of node costs least.
+// Terms of payment under which another kind of node costs least, of those that have a price of the recommended one, too.
 std::string terms_words(const CapacityPlan& plan) {
   const std::string& node = plan.study.options[plan.order.front()].node();
   std::string out;
@@ -207,7 +207,7 @@ std::string terms_words(const CapacityPlan& plan) {
     other.prices.terms = terms;
     decide(other);
     const std::string& winner = other.study.options[other.order.front()].node();
-    if (other.feasible && winner != node && other.costs[other.order.front()].price) {
+    if (other.feasible && winner != node && other.costs[plan.order.front()].price) {
       out += fmt::format("{}{} ({} usd/h) under {} prices", out.empty() ? "" : ", ", winner,
                          rounded(other.costs[other.order.front()].usd_per_hour), terms);
     }

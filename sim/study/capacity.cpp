@@ -104,10 +104,12 @@ void search_apart(CapacityRuns& runs, const std::string& node, NodeResult& out) 
   if (layouts_of(question, node, InstanceRole::kDecode).empty()) {
     return;
   }
-  // Nodes of a kind cost alike: where one pool holds, two must do with fewer.
+  // Nodes of a kind cost alike: where one pool holds, two must do with fewer, or draw less power.
   NodeLimit limit{question.most_nodes, "all nodes allowed"};
   for (const CapacityOption& together : out.options) {
-    limit = {together.nodes() - 1, "fewer nodes than with prefill and decode together"};
+    limit = question.power_counts
+                ? NodeLimit{together.nodes(), "no more nodes than with prefill and decode together"}
+                : NodeLimit{together.nodes() - 1, "fewer nodes than with prefill and decode together"};
   }
   KnownFailures failures;
   for (;;) {
@@ -187,8 +189,9 @@ double times_missed(const CapacityAnswer& answer) {
   return excess > 0 ? excess : std::numeric_limits<double>::infinity();
 }
 
-// Every node of every instance at such a share of its speed.
-std::string all_at_speed(const std::vector<CapacityPool>& pools, double speed) {
+// Every node of every instance, and the host that launches its kernels, at such a share of its speed.
+std::vector<std::string> all_at_speed(const CapacityQuestion& question, const std::vector<CapacityPool>& pools,
+                                      double speed) {
   std::vector<std::string> faults;
   int instance = 0;
   for (const CapacityPool& pool : pools) {
@@ -199,18 +202,19 @@ std::string all_at_speed(const std::vector<CapacityPool>& pools, double speed) {
       }
     }
   }
-  return fmt::format("faults=[{}]", fmt::join(faults, ", "));
+  const Scenario scenario = read_scenario(capacity_scenario(question, pools), {pools.front().design.policy});
+  return {fmt::format("faults=[{}]", fmt::join(faults, ", ")),
+          fmt::format("serving.launch_time={:.9g}us", to_us(scenario.serving.launch_time) / speed)};
 }
 
 // Growth of the demand, an instance less, slower steps. Where loads are epsim init's, another skew of them, too, with
 // plans from those that were expected: the hottest expert's excess over the mean half again as large, and none.
 std::vector<CapacityWhatIf> what_ifs_of(const CapacityQuestion& question, const CapacityOption& option) {
   std::vector<CapacityWhatIf> out;
-  const auto add = [&](std::string what, double growth, DeploymentShare share, const std::string& setting = {}) {
+  const auto add = [&](std::string what, double growth, DeploymentShare share,
+                       const std::vector<std::string>& settings = {}) {
     for (CapacityPool& pool : share.pools) {
-      if (!setting.empty()) {
-        pool.design.settings.push_back(setting);
-      }
+      pool.design.settings.insert(pool.design.settings.end(), settings.begin(), settings.end());
     }
     out.push_back({std::move(what), growth, std::move(share), {}});
   };
@@ -227,12 +231,12 @@ std::vector<CapacityWhatIf> what_ifs_of(const CapacityQuestion& question, const 
           0, share_of(less));
     }
   }
-  add(std::string(kSlower), 0, all, all_at_speed(all.pools, 1 / (1 + kStepError)));
+  add(std::string(kSlower), 0, all, all_at_speed(question, all.pools, 1 / (1 + kStepError)));
   const bool own = std::any_of(question.settings.begin(), question.settings.end(),
                                [](const std::string& setting) { return setting.starts_with("loads"); });
   if (!own && !question.dense) {  // 1.5 and 4 times the mean
-    add("experts half again as skewed", 0, all, "loads={kind: skew, low: 1.75, high: 5.5, high_share: 0.3}");
-    add("experts loaded evenly", 0, all, "loads={kind: uniform}");
+    add("experts half again as skewed", 0, all, {"loads={kind: skew, low: 1.75, high: 5.5, high_share: 0.3}"});
+    add("experts loaded evenly", 0, all, {"loads={kind: uniform}"});
   }
   return out;
 }

@@ -54,6 +54,7 @@ struct CapacityQuestion {
   std::vector<CapacityDesign> layouts;  // without policies; decode ones need prefill ones of their kind of node
   std::vector<std::string> policies;    // the first is asked where there is nothing to compare with yet
   int most_nodes = 128;                 // of a deployment, spare ones, too
+  bool power_counts = false;            // of deployments of as many nodes, the one that draws less may be the answer
   int spare = 0;                        // instances of each pool beyond those that hold the SLO
   std::size_t first_requests = 400;     // of a run; more where they do not tell
   std::size_t most_requests = 12'000;

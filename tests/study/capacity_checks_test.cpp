@@ -1,0 +1,63 @@
+// What the answer of `epsim capacity` rests on: steps that are slower on GPU and host, and power where it is asked for.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "sim/study/capacity.h"
+
+using namespace epsim;
+
+namespace {
+
+CapacityQuestion small_question(double rate, int output_tokens, const std::string& slo) {
+  CapacityQuestion q;
+  q.model = "olmoe-1b-7b";
+  q.rate = rate;
+  q.settings = {"requests={kind: poisson, rate: 100/s, count: 400, input_tokens: 1024, output_tokens: " +
+                std::to_string(output_tokens) + "}"};
+  q.options.slo = parse_slo(slo);
+  q.options.min_requests_ratio = 5;
+  q.policies = {"contiguous"};
+  q.most_nodes = 8;
+  q.first_requests = q.most_requests = 400;
+  q.seeds = 0;
+  q.layouts = {{InstanceRole::kWhole, "DGX-H100", 1, 8, "sglang", "bf16", 8}};
+  return q;
+}
+
+}  // namespace
+
+// Eager steps of prompts are bound by the host: kernels x launch time. A fault slows GPUs and links down only.
+TEST_CASE("slower steps are slower on the host, too") {
+  const CapacityQuestion q = small_question(50, 16, "ttft.p99<200ms");
+  CapacityPlan plan;
+  plan.slo = q.options.slo;
+  plan.rate = q.rate;
+  answer_capacity(plan, q, {});
+  REQUIRE(plan.study.options.size() == 1);
+  const CapacityOption& option = plan.study.options.front();
+  const auto slower = std::find_if(option.what_ifs.begin(), option.what_ifs.end(),
+                                   [](const CapacityWhatIf& asked) { return asked.what == kSlower; });
+  REQUIRE(slower != option.what_ifs.end());
+  CHECK(slower->share.pools[0].design.settings.back() == "serving.launch_time=37.0363us");  // 33.7 us x 1.099
+  // Of a request, 6.9 ms and 1024 x 2.3 us pass outside of steps, which the rest of its TTFT is made of, and of waiting.
+  const double outside = 6.9e-3 + 1024 * 2.3e-6, usual = option.answer.point.ttft_s.mean;
+  CHECK(slower->answer.point.ttft_s.mean - outside > 1.09 * (usual - outside));
+}
+
+TEST_CASE("where power counts, prefill and decode apart may take as many nodes as together") {
+  CapacityQuestion q = small_question(400, 64, "ttft.p99<200ms,tpot.p99<20ms");
+  q.layouts.front().attention_tp = 1;
+  for (const InstanceRole role : {InstanceRole::kPrefill, InstanceRole::kDecode}) {
+    q.layouts.push_back({role, "DGX-H100", 1, 8, "sglang", "bf16", 8});
+  }
+  const CapacityStudy by_nodes = search_capacity(q, {});
+  REQUIRE(by_nodes.options.size() == 1);
+  q.power_counts = true;
+  const CapacityStudy by_power = search_capacity(q, {});
+  REQUIRE(by_power.options.size() == 2);
+  CHECK(by_power.options[0].nodes() == by_nodes.options[0].nodes());
+  CHECK(by_power.options[1].pools.size() == 2);
+  CHECK(by_power.options[1].nodes() <= by_nodes.options[0].nodes());
+}
