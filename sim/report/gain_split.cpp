@@ -90,20 +90,20 @@ std::string placement_sentence(std::span<const RatesOf> runs, bool intervals) {
   if (in_order == nullptr || placement == nullptr) {
     return "";
   }
-  const auto text = [&](const RatesOf& on, const RatesOf& off) {
+  const auto text = [&](const RatesOf& on, const RatesOf& off, const char* unit) {
     const Estimate share = part_of("", on, off, *in_order).share;
     return signed_percent(share.mean) +
            (intervals && std::isfinite(share.half_width) ? fmt::format(" +- {}", percent(share.half_width)) : "") +
-           " %";
+           unit;
   };
   std::string out =
-      fmt::format("Requests/s against load balancing off: placement alone {}", text(*placement, *in_order));
+      fmt::format("Requests/s against load balancing off: placement alone {}", text(*placement, *in_order, " %"));
   bool any = false;
   for (const RatesOf& run : runs) {
     any = any || !(std::abs(part_of("", run, *in_order, *in_order).share.mean) <= kWorthTelling);
     if (plain_name(run.policy) == run.policy && !is_gain_variant(run.policy)) {
-      out += fmt::format("; {} {}, which is {} beyond placement alone", run.policy, text(run, *in_order),
-                         text(run, *placement));
+      out += fmt::format("; {} {}, which is {} beyond placement alone", run.policy, text(run, *in_order, " %"),
+                         text(run, *placement, " points"));
     }
   }
   return any ? out + "." : "";

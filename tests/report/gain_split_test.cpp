@@ -82,7 +82,7 @@ TEST_CASE("without the variants there is nothing to split but placement alone an
   CHECK(
       gain_sentences(runs) ==
       std::vector<std::string>{"Requests/s against load balancing off: placement alone +4.0 +- 12.7 %; lb +10.0 +- 0.0 "
-                               "%, which is +6.0 +- 12.7 % beyond placement alone."});
+                               "%, which is +6.0 +- 12.7 points beyond placement alone."});
   CHECK(gain_sentences(std::vector<RatesOf>(runs.begin() + 1, runs.end())).empty());
 }
 
