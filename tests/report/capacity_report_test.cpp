@@ -28,10 +28,14 @@ CapacityPlan plan_of(const char* slo, std::vector<CapacityOption> options) {
 }  // namespace
 
 TEST_CASE("terms of payment under which another node costs least are named") {
-  const CapacityPlan plan = plan_of("ttft<1s", {option_on("p4de.24xlarge", 4), option_on("p5en.48xlarge", 2)});
-  CHECK(plan.study.options[plan.order.front()].node() == "p4de.24xlarge");
-  // 4 x 17.40137 < 2 x 39.87648, 4 x 11.71777 < 2 x 27.34387; no ownership of A100s is known, of H200s 16 x 1.59.
-  test::check_contains(why_words(plan), {"Cheapest instead: p5en.48xlarge (25.44 usd/h) under ownership prices."});
+  // 8 x 55.04 < 7 x 63.296 on demand, and so with every commitment; to own, 64 x 1.55 > 56 x 1.59.
+  const CapacityPlan plan = plan_of("ttft<1s", {option_on("p5.48xlarge", 8), option_on("p5en.48xlarge", 7)});
+  CHECK(plan.study.options[plan.order.front()].node() == "p5.48xlarge");
+  test::check_contains(why_words(plan), {"Cheapest instead: p5en.48xlarge (89.04 usd/h) under ownership prices."});
+  // What it costs to own A100s is not known, so that nothing can be cheaper: that of H200s is not named.
+  const CapacityPlan a100 = plan_of("ttft<1s", {option_on("p4de.24xlarge", 4), option_on("p5en.48xlarge", 2)});
+  CHECK(a100.study.options[a100.order.front()].node() == "p4de.24xlarge");
+  CHECK(why_words(a100).find("Cheapest instead") == std::string::npos);
 }
 
 TEST_CASE("a cheaper deployment beyond the power limit is said to be that") {
