@@ -115,6 +115,9 @@ std::string short_text(const CapacityOption& option) {
   return out;
 }
 
+// CapacityQuestion::power_counts of the question that it answers.
+bool power_counts(const CapacityPlan& plan) { return plan.most_watts > 0 || plan.prices.usd_per_kwh > 0; }
+
 // Where there is one option: what else was in the search space, and how far it was asked.
 std::string alone_text(const CapacityPlan& plan) {
   const CapacityOption& option = plan.study.options[plan.order.front()];
@@ -128,8 +131,9 @@ std::string alone_text(const CapacityPlan& plan) {
   std::string out = nodes ? "No other kind of node in the search space holds the SLO." : "";
   if (mode) {
     out += fmt::format("{}Prefill and decode {}", out.empty() ? "" : " ",
-                       apart ? "together do not hold it with all nodes allowed."
-                             : "apart do not hold it with fewer nodes; as many or more were not tried.");
+                       apart                ? "together do not hold it with all nodes allowed."
+                       : power_counts(plan) ? "apart do not hold it with as many nodes or fewer; more were not tried."
+                                            : "apart do not hold it with fewer nodes; as many or more were not tried.");
   }
   return out.empty() ? "No other kind of node or mode was in the search space." : out;
 }
@@ -142,7 +146,8 @@ std::string next_text(const CapacityPlan& plan) {
   const CapacityOption& next = plan.study.options[plan.order[1]];
   const std::string which = fmt::format("The next, {} x {} ({}),", next.nodes(), next.node(), short_text(next));
   if (first.price && second.price && second.usd_per_hour == first.usd_per_hour) {
-    return which + " costs the same, and is closer to its bounds.";
+    return which + (within_budget(plan, second) ? " costs the same, and is closer to its bounds."
+                                                : " costs the same, but is beyond the power limit.");
   }
   if (first.price && second.price && second.usd_per_hour < first.usd_per_hour) {
     return fmt::format("{} is {:.1f} % cheaper, but beyond the power limit.", which,
