@@ -78,6 +78,7 @@ std::vector<RunResult> run_first_seed(std::span<Scenario> by_seed, const std::ve
     control.stop = &interrupted();
     control.recorder = recorder;
     control.strict_calibration = settings.strict;
+    lines[i]->start();
     control.on_progress = [line = lines[i]](const Progress& p) { line->update(p.completed, p.now); };
     results[i] = alone ? run_prepared(scenario, prepared[i], std::move(scenario.requests), control)
                        : run_prepared(scenario, prepared[i], scenario.requests, control);

@@ -174,7 +174,7 @@ std::string wins_when(const CapacityPlan& plan, std::size_t i) {
                       100 * (1 - even / cost.price->usd_per_hour)));
     }
   } else if (cost.nodes > first.nodes) {
-    add(fmt::format("{} fewer nodes for the same demand", cost.nodes - first.nodes));
+    add(fmt::format("{} fewer nodes for the same demand", cost.nodes - first.nodes + 1));
   }
   bool grown = false;  // more growth is no further condition
   for (const CapacityWhatIf& asked : option.what_ifs) {

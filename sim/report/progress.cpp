@@ -63,6 +63,12 @@ double ProgressLine::share() const {
                     : (ended_ ? 1.0 : 0.0);
 }
 
+void ProgressLine::start() {
+  const Seconds now = board_.now();
+  const std::lock_guard lock(board_.mutex_);
+  started_ = now;
+}
+
 void ProgressLine::update(std::int64_t done, Ticks simulated) {
   latest_done_ = done;
   latest_simulated_ = simulated;

@@ -30,6 +30,8 @@ class ProgressBoard;
 // One run. Its own thread calls update(), as often as it likes: between redraws a call only reads the clock.
 class ProgressLine {
  public:
+  // The run begins, after others that its thread did first: its pace counts from here, not from ProgressBoard::add.
+  void start();
   // `done` requests of the run's total are finished; the simulated clock stands at `simulated`.
   void update(std::int64_t done, Ticks simulated);
   // The run ended: completely, or cut short.

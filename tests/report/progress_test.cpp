@@ -79,6 +79,22 @@ TEST_CASE("plain lines: a slow run has a heartbeat every 2 s") {
         "epsim: base 4 % (48 of 1000 requests, simulated 48.0 s, 8.000 requests/s, about 1 min 59 s left)\n");
 }
 
+TEST_CASE("a run that waited for its thread counts from its own start") {
+  Clock clock;
+  std::ostringstream out;
+  ProgressBoard board(out, clock.options(false));
+  ProgressLine& line = board.add("base", 4);
+  clock.time = Seconds(160.0);  // a minute of other runs
+  line.start();
+  clock.time = Seconds(161.0);
+  line.update(2, sim_s(1));  // 2 requests in 1 s
+  line.finish();
+  CHECK(out.str() ==
+        "epsim: base 0 % (0 of 4 requests)\n"
+        "epsim: base 50 % (2 of 4 requests, simulated 1.0 s, 2.000 requests/s, about 1.0 s left)\n"
+        "epsim: base 100 % (4 of 4 requests), done after 1.0 s\n");
+}
+
 TEST_CASE("a jump over several quarters is one line") {
   Clock clock;
   std::ostringstream out;
