@@ -11,7 +11,6 @@ namespace epsim {
 
 class Affinity;
 struct TokenSample;
-struct TokenSample;
 
 // Counts are routed assignments (tokens x top-k), MoE layers only, in model order. `batches` rows, where a source has
 // them, hold the same load batch by batch; their sum is the window.

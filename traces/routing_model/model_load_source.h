@@ -70,6 +70,7 @@ struct RowPlan {
   std::int64_t first_step = 0, steps = 1;
   int sources = 1;
   std::int64_t tokens = 4096;  // of each source and step
+  bool operator==(const RowPlan&) const = default;
 };
 void generate_loads(const RoutingLaw& law, const RowPlan& plan, Seed seed, TraceSink& sink);
 // What a trace generated from `model` says about itself.

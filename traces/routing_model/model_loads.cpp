@@ -5,10 +5,10 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
-#include <deque>
-#include <mutex>
+#include <tuple>
 
 #include "sim/core/check.h"
+#include "sim/core/last_made.h"
 #include "sim/domain/affinity.h"
 #include "traces/routing_model/model_load_source.h"
 #include "traces/routing_model/presets.h"
@@ -156,34 +156,10 @@ std::uint64_t window_of_section(ConfigReader& in) {
   return static_cast<std::uint64_t>(in.read<std::int64_t>(kModelLoadKeys["window"], plan ? 0 : 1));
 }
 
-// The last laws that scenarios asked for: the runs of a study mostly share theirs, and to calibrate one takes longer than
-// many a run. Of those that ask for the same one at once, one makes it.
+// To calibrate a law takes longer than many a run.
 std::shared_ptr<const RoutingLaw> law_of(RoutingModel model) {
-  struct Entry {
-    RoutingModel model;
-    std::once_flag once;
-    std::shared_ptr<const RoutingLaw> law;
-  };
-  constexpr std::size_t kKept = 8;  // about 1 MiB each
-  static std::mutex mutex;
-  static std::deque<std::shared_ptr<Entry>> kept;
-  std::shared_ptr<Entry> entry;
-  {
-    const std::lock_guard lock(mutex);
-    const auto known = std::find_if(kept.begin(), kept.end(), [&](const auto& e) { return e->model == model; });
-    if (known != kept.end()) {
-      entry = *known;
-    } else {
-      entry = std::make_shared<Entry>();
-      entry->model = std::move(model);
-      kept.push_back(entry);
-      if (kept.size() > kKept) {
-        kept.pop_front();
-      }
-    }
-  }
-  std::call_once(entry->once, [&] { entry->law = std::make_shared<const RoutingLaw>(entry->model); });
-  return entry->law;
+  static LastMade<RoutingModel, RoutingLaw> laws(8);  // about 1 MiB each
+  return laws.get(std::move(model), [](const RoutingModel& of) { return RoutingLaw(of); });
 }
 
 std::shared_ptr<const RoutingLaw> read_law(ConfigReader& in, const MoeSpec& spec, Seed seed) {
@@ -243,7 +219,10 @@ LoadWindow make_model_window(ConfigReader& in, const MoeSpec& model, Seed seed) 
   const auto affinity_tokens = in.read<std::int64_t>(kModelLoadKeys["affinity_tokens"]);
   const Seed stream{RandomStream(seed, "model.plan_window", window_of_section(in)).bits()};
   const auto law = read_law(in, model, seed);
-  LoadWindow window = window_of_model(law, plan, batches, stream);
+  // Batches and tokens take too much memory to be kept.
+  static LastMade<std::tuple<std::shared_ptr<const RoutingLaw>, RowPlan, Seed>, LoadWindow> sums(8);
+  const auto draw = [&](const auto&) { return window_of_model(law, plan, batches, stream); };
+  LoadWindow window = batches ? draw(0) : *sums.get({law, plan, stream}, draw);
   if (affinity_tokens > 0) {
     AffinitySink sink;
     generate_tokens(*law, {0, affinity_tokens}, stream, sink);
