@@ -12,7 +12,10 @@
 namespace epsim {
 namespace {
 
-constexpr double kUsualShare = 0.35;         // of the peak rate, where a search without a best begins
+constexpr double kUsualShare = 0.35;  // of the peak rate, where a search without a best begins
+// A design takes the place of another of as many nodes where its latencies are closer to their bounds by so much: less
+// is within what a p99 of some hundred requests moves from one seed to the next.
+constexpr double kClearly = 0.05;
 constexpr double kWider = 1.6, kWidest = 4;  // from one number of instances to the next while none holds
 
 // The policy that stands for perfect balance, above any of a layout's own.
@@ -70,12 +73,27 @@ int CapacityChain::offset_of(const CapacityDesign& design) const {
   return feeder == nullptr ? 0 : paid(*feeder);
 }
 
-int CapacityChain::limit_of(const CapacityDesign& design) const {
-  int nodes = limit_.nodes;
-  if (out_.best) {
-    nodes = paid(*out_.best) + offset_of(out_.best->design) - 1;
+int CapacityChain::nodes_of(const CapacityPool& pool) const { return paid(pool) + offset_of(pool.design); }
+
+CapacityChain::Room CapacityChain::room_of(const CapacityDesign& design, bool as_many) const {
+  const int nodes = out_.best ? nodes_of(*out_.best) - (as_many ? 0 : 1) : limit_.nodes;
+  return {(nodes - offset_of(design)) / design.nodes * design.per_node - question_.spare,
+          !out_.best ? limit_.words
+          : as_many  ? "as many nodes as the best"
+                     : "fewer nodes than the best",
+          as_many};
+}
+
+// Without a best both are the same room, which is not `as_many`.
+std::vector<CapacityChain::Room> CapacityChain::rooms_of(const CapacityRow& row) const {
+  std::vector<Room> out;
+  for (const bool as_many : {false, true}) {
+    const Room room = room_of(row.design, as_many);
+    if (row.bound <= room.instances && (out.empty() || room.instances > out.back().instances)) {
+      out.push_back(room);
+    }
   }
-  return (nodes - offset_of(design)) / design.nodes * design.per_node - question_.spare;
+  return out;
 }
 
 std::vector<CapacityPool> CapacityChain::pools_for(const CapacityDesign& design, int instances) const {
@@ -119,11 +137,11 @@ CapacityAnswer CapacityChain::ask(const CapacityRow& row, int instances) {
   return out;
 }
 
-std::string CapacityChain::failure(const CapacityRow& row) const {
+std::string CapacityChain::failure(const CapacityRow& row, const std::string& where) const {
   const LoadPoint& p = row.answer->point;
   const double each = p.offered / row.answer->instances;
-  const std::string beside = out_.best ? fmt::format("{} instances, fewer nodes than the best, ", row.instances)
-                                       : fmt::format("{} instances ", row.instances);
+  const std::string beside =
+      fmt::format("{} instances{} ", row.instances, out_.best ? ", " + where + "," : std::string());
   if (!row.answer->refused.empty()) {
     return row.answer->refused;
   }
@@ -138,6 +156,31 @@ std::string CapacityChain::failure(const CapacityRow& row) const {
   const std::string term = name_of(question_.options.slo.terms[static_cast<std::size_t>(p.slo.limit)]);
   return fmt::format("{}do not hold {} at {:.4g} requests/s each: {:.3g} times what is allowed{}", beside, term, each,
                      std::exp(p.slo.excess), admits);
+}
+
+// Of as many nodes: by power where that counts, by how far the latencies are from their bounds otherwise.
+bool CapacityChain::beats_best(const CapacityAnswer& answer) const {
+  const Slo& slo = question_.options.slo;
+  return question_.power_counts ? answer.busy < out_.answer.busy
+                                : strain_of(answer.point, slo) < strain_of(out_.answer.point, slo) - kClearly;
+}
+
+// Why a row that holds is not the best.
+std::string CapacityChain::beaten_words(const CapacityRow& row, const CapacityRow& best) const {
+  const int nodes = nodes_of({row.design, row.instances}), fewer = nodes_of({best.design, best.instances});
+  const std::string held = fmt::format("holds on {} node{}", nodes, nodes == 1 ? "" : "s"), name = name_of(best.design);
+  if (nodes > fewer) {
+    return fmt::format("{}; {} needs {}", held, name, fewer);
+  }
+  if (question_.power_counts) {
+    return fmt::format("{}, {:.1f} % of the time in steps; {} draws no more power: {:.1f} %", held,
+                       100 * row.answer->busy, name, 100 * best.answer->busy);
+  }
+  const auto to_bounds = [&](const CapacityRow& r) {
+    return 100 * std::exp(strain_of(r.answer->point, question_.options.slo));
+  };
+  return fmt::format("{}, as {} does, at {:.0f} % of the bounds; that is at {:.0f} %", held, name, to_bounds(row),
+                     to_bounds(best));
 }
 
 // A node that instances share is rented as a whole: as many run as there is room for.
@@ -157,8 +200,7 @@ void CapacityChain::set_best(CapacityRow row) {
   if (best_row_) {
     CapacityRow& before = out_.rows[*best_row_];
     before.status = CapacityStatus::kHolds;
-    before.reason = fmt::format("{} nodes hold; {} need {}", paid({before.design, before.instances}),
-                                name_of(row.design), paid({row.design, row.instances}));
+    before.reason = beaten_words(before, row);
   }
   out_.best = CapacityPool{row.design, row.instances};
   out_.answer = *row.answer;
@@ -200,7 +242,12 @@ void CapacityChain::descend(CapacityRow row, int low, KnownFailure failed) {
 
 // Where nothing holds yet: wider and wider steps up to the most nodes.
 void CapacityChain::first_best(CapacityRow row) {
-  const int most = limit_of(row.design);
+  const Room room = room_of(row.design, false);
+  const int most = room.instances;
+  if (row.bound > most) {
+    reject_by_bound(std::move(row), room);
+    return;
+  }
   int low = row.bound;
   KnownFailure failed;
   int count = std::min(most, static_cast<int>(std::ceil(row.bound / kUsualShare)));
@@ -220,7 +267,7 @@ void CapacityChain::first_best(CapacityRow row) {
     return;
   }
   row.status = row.answer->refused.empty() ? CapacityStatus::kFails : CapacityStatus::kDoesNotFit;
-  row.reason = failure(row);
+  row.reason = failure(row, room.words);
   settle(std::move(row));
 }
 
@@ -229,35 +276,42 @@ void CapacityChain::settle(CapacityRow row) {
   runs_.settled();
 }
 
-void CapacityChain::reject(CapacityRow row, CapacityStatus status, std::string reason) {
-  row.status = status;
-  row.reason = std::move(reason);
+void CapacityChain::reject_by_bound(CapacityRow row, const Room& room) {
+  row.status = CapacityStatus::kBound;
+  row.reason = fmt::format("needs at least {} instance{} by {}; {} leave room for {}", row.bound,
+                           row.bound == 1 ? "" : "s", row.reason, room.words, std::max(0, room.instances));
   settle(std::move(row));
 }
 
-void CapacityChain::try_policy(CapacityRow row, bool first) {
-  const int limit = limit_of(row.design);
-  if (row.bound > limit) {
-    std::string why =
-        fmt::format("needs at least {} instance{} by {}; {} leave room for {}", row.bound, row.bound == 1 ? "" : "s",
-                    row.reason, out_.best ? "fewer nodes than the best" : limit_.words, std::max(0, limit));
-    reject(std::move(row), CapacityStatus::kBound, std::move(why));
+void CapacityChain::try_policy(CapacityRow row) {
+  const std::vector<Room> rooms = rooms_of(row);
+  if (rooms.empty()) {
+    const Room most = room_of(row.design, true);
+    reject_by_bound(std::move(row), most);
     return;
   }
-  if (first) {
-    first_best(std::move(row));
-    return;
+  for (const Room& room : rooms) {
+    row.answer = ask(row, room.instances);
+    row.instances = room.instances;
+    const bool fits = row.answer->refused.empty();
+    if (fits && row.answer->point.slo.holds && !room.as_many) {
+      const int low = row.bound;
+      descend(std::move(row), low, {});
+      return;
+    }
+    if (fits && row.answer->point.slo.holds) {
+      if (beats_best(*row.answer)) {
+        set_best(std::move(row));
+        return;
+      }
+      row.status = CapacityStatus::kHolds;
+      row.reason = beaten_words(row, out_.rows[*best_row_]);
+    } else {
+      row.status = fits ? CapacityStatus::kFails : CapacityStatus::kDoesNotFit;
+      row.reason = failure(row, room.words);
+    }
   }
-  row.answer = ask(row, limit);
-  row.instances = limit;
-  if (row.answer->refused.empty() && row.answer->point.slo.holds) {
-    const int low = row.bound;
-    descend(std::move(row), low, {});
-    return;
-  }
-  const CapacityStatus status = row.answer->refused.empty() ? CapacityStatus::kFails : CapacityStatus::kDoesNotFit;
-  std::string why = failure(row);
-  reject(std::move(row), status, std::move(why));
+  settle(std::move(row));
 }
 
 // In perfect balance: what no policy of the layout can beat. A dense model has one policy.
@@ -307,33 +361,42 @@ void CapacityChain::try_layout(const CapacityRow& layout, const std::vector<std:
   };
   if (layout.status != CapacityStatus::kHolds) {
     for (const std::string& policy : policies) {
-      CapacityRow row = layout;
-      row.design.policy = policy;
-      settle(std::move(row));
+      settle(of_policy(policy));
     }
     return;
   }
   if (!out_.best) {
-    try_policy(of_policy(policies[next++]), true);
+    first_best(of_policy(policies[next++]));
   }
   // With a best, or where not even the most nodes were enough.
-  const int limit = limit_of(layout.design);
-  CapacityRow ceiling = layout;
-  if (policies.size() - next > 1 && layout.bound <= limit) {
-    ceiling.answer = ask(layout, limit);
-    ceiling.instances = limit;
-  }
-  const bool out = ceiling.answer && ceiling.answer->refused.empty() && !ceiling.answer->point.slo.holds &&
-                   !misses_narrowly(*ceiling.answer, question_.options.slo);
+  const std::optional<CapacityRow> beaten = policies.size() - next > 1 ? beaten_ceiling(layout) : std::nullopt;
   for (; next < policies.size(); ++next) {
-    if (out) {
-      CapacityRow row = ceiling;
+    if (beaten) {
+      CapacityRow row = *beaten;
       row.design.policy = policies[next];
-      reject(std::move(row), CapacityStatus::kCeiling, "in perfect balance " + failure(ceiling));
+      settle(std::move(row));
     } else {
-      try_policy(of_policy(policies[next]), false);
+      try_policy(of_policy(policies[next]));
     }
   }
+}
+
+// The layout's row in perfect balance where not even that is better than the best.
+std::optional<CapacityRow> CapacityChain::beaten_ceiling(const CapacityRow& layout) {
+  const std::vector<Room> rooms = rooms_of(layout);
+  CapacityRow row = layout;
+  for (const Room& room : rooms) {
+    row.answer = ask(layout, room.instances);
+    row.instances = room.instances;
+    const bool holds = row.answer->point.slo.holds;
+    if (!row.answer->refused.empty() || misses_narrowly(*row.answer, question_.options.slo) ||
+        (holds && (!room.as_many || beats_best(*row.answer)))) {
+      return std::nullopt;
+    }
+    row.reason = "in perfect balance " + (holds ? beaten_words(row, out_.rows[*best_row_]) : failure(row, room.words));
+  }
+  row.status = CapacityStatus::kCeiling;
+  return rooms.empty() ? std::nullopt : std::optional(row);
 }
 
 std::vector<std::string> CapacityChain::fed(const CapacityDesign& layout, std::vector<std::string> policies) const {
@@ -368,13 +431,14 @@ ChainResult CapacityChain::search(const std::vector<CapacityDesign>& layouts,
       CapacityRow row{.design = layout};
       row.design.policy = policy;
       if (fed(layout, {policy}).empty()) {
-        reject(std::move(row), CapacityStatus::kFails, "no prefill instances with its settings and policy hold");
+        row.status = CapacityStatus::kFails;
+        row.reason = "no prefill instances with its settings and policy hold";
+        settle(std::move(row));
       }
     }
   }
-  std::erase_if(out_.close, [&](const CapacityOption& close) {
-    return out_.best && close.nodes() >= paid(*out_.best) + offset_of(out_.best->design);
-  });
+  std::erase_if(out_.close,
+                [&](const CapacityOption& close) { return out_.best && close.nodes() >= nodes_of(*out_.best); });
   return std::move(out_);
 }
 

@@ -1,4 +1,5 @@
-// A chain of a capacity search: the designs of one kind of node and one role, and the fewest nodes among them.
+// A chain of a capacity search: the designs of one kind of node and one role, and the fewest nodes among them; of as many
+// nodes those that keep clearest of their bounds, or draw least where power counts.
 #pragma once
 
 #include <map>
@@ -53,15 +54,22 @@ class CapacityChain {
   ChainResult search(const std::vector<CapacityDesign>& layouts, const std::vector<std::string>& policies);
 
  private:
+  // The most instances of a design on fewer nodes than the best, or on as many: all that the limit allows without one.
+  struct Room {
+    int instances = 0;
+    std::string words;
+    bool as_many = false;
+  };
+
   // Those of `policies` under which prefill instances hold, where the layout needs any.
   std::vector<std::string> fed(const CapacityDesign& layout, std::vector<std::string> policies) const;
   // What all policies of a layout share: whether it fits, and the fewest instances by its bounds (`reason` says which).
   CapacityRow layout_row(const CapacityDesign& layout);
   void try_layout(const CapacityRow& layout, const std::vector<std::string>& policies);
-  // `first`: nothing is known of its layout or any other of the chain yet.
-  void try_policy(CapacityRow row, bool first);
+  std::optional<CapacityRow> beaten_ceiling(const CapacityRow& layout);
+  void try_policy(CapacityRow row);
   void settle(CapacityRow row);  // into the ledger
-  void reject(CapacityRow row, CapacityStatus status, std::string reason);
+  void reject_by_bound(CapacityRow row, const Room& room);
   struct KnownFailure {
     int instances = 0;
     double strain = 0;
@@ -73,13 +81,16 @@ class CapacityChain {
   std::vector<CapacityPool> deployment_of(const CapacityDesign& design, int instances) const;
   // As a deployment at a share of the rate: one instance, beside at least its share of those that feed it.
   std::vector<CapacityPool> pools_for(const CapacityDesign& design, int instances) const;
-  // The most instances with which the design needs fewer nodes than the best.
-  int limit_of(const CapacityDesign& design) const;
+  Room room_of(const CapacityDesign& design, bool as_many) const;
+  std::vector<Room> rooms_of(const CapacityRow& row) const;  // in which its bound fits
+  bool beats_best(const CapacityAnswer& answer) const;
   // Of a policy; of perfect balance, which stands for all policies, the fewest. Null: none.
   const CapacityPool* feeder_of(const CapacityDesign& design) const;
   int offset_of(const CapacityDesign& design) const;
-  int paid(const CapacityPool& pool) const;  // nodes, with those of its spare instances
-  std::string failure(const CapacityRow& row) const;
+  int paid(const CapacityPool& pool) const;      // nodes, with those of its spare instances
+  int nodes_of(const CapacityPool& pool) const;  // with those of its feeder, too
+  std::string failure(const CapacityRow& row, const std::string& where) const;
+  std::string beaten_words(const CapacityRow& row, const CapacityRow& best) const;
   void fill_nodes(CapacityRow& row);
   void set_best(CapacityRow row);
 

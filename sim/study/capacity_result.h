@@ -87,7 +87,7 @@ struct CapacityAnswer {
 
 enum class CapacityStatus {
   kBest,       // the fewest nodes of its chain
-  kHolds,      // holds, but another of the chain needs fewer nodes
+  kHolds,      // holds, but another of the chain needs fewer nodes or less power
   kFails,      // does not hold with fewer nodes than the best, or with any number
   kCeiling,    // nor would its layout in perfect balance
   kBound,      // could not with fewer nodes, by its GPUs' peak rate

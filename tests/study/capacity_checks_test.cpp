@@ -61,3 +61,34 @@ TEST_CASE("where power counts, prefill and decode apart may take as many nodes a
   CHECK(by_power.options[1].pools.size() == 2);
   CHECK(by_power.options[1].nodes() <= by_nodes.options[0].nodes());
 }
+
+// One node holds with any attention TP. The wider starts the search: a request that is alone is the fastest on it. With
+// narrower attention TP each GPU attends to its own requests and no layer ends in an all-reduce of all tokens.
+TEST_CASE("of designs on as many nodes, the answer keeps clearest of its bounds, or draws least") {
+  CapacityQuestion q = small_question(100, 64, "ttft.p99<200ms,tpot.p99<20ms");
+  q.layouts.push_back(q.layouts.front());
+  q.layouts.back().attention_tp = 1;
+  q.most_requests = 900;
+  for (const bool power : {false, true}) {
+    CAPTURE(power);
+    q.power_counts = power;
+    const CapacityStudy study = search_capacity(q, {});
+    REQUIRE(study.rows.size() == 2);
+    const auto of_status = [&](CapacityStatus status) {
+      return std::find_if(study.rows.begin(), study.rows.end(),
+                          [&](const CapacityRow& row) { return row.status == status; });
+    };
+    const auto best = of_status(CapacityStatus::kBest), other = of_status(CapacityStatus::kHolds);
+    REQUIRE(best != study.rows.end());
+    REQUIRE(other != study.rows.end());
+    CHECK(best->instances == other->instances);
+    if (power) {
+      CHECK(best->answer->busy <= other->answer->busy);
+      CHECK(other->reason.find("draws no more power") != std::string::npos);
+    } else {
+      CHECK(best->design.attention_tp == 1);
+      CHECK(strain_of(best->answer->point, q.options.slo) < strain_of(other->answer->point, q.options.slo) - 0.05);
+      CHECK(other->reason.find("of the bounds; that is at") != std::string::npos);
+    }
+  }
+}
