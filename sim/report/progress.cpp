@@ -52,7 +52,7 @@ std::int64_t next_quarter(std::int64_t done, std::int64_t total) {
 
 }  // namespace
 
-ProgressLine::ProgressLine(ProgressBoard& board, std::string label, std::int64_t total, Seconds started)
+ProgressLine::ProgressLine(ProgressBoard& board, const std::string& label, std::int64_t total, Seconds started)
     : board_(board), label_(printable(label)), total_(total), started_(started), last_shown_(started) {
   next_mark_ = next_quarter(0, total);
   updated_ = started;
@@ -113,10 +113,10 @@ ProgressBoard::~ProgressBoard() {
   }
 }
 
-ProgressLine& ProgressBoard::add(std::string label, std::int64_t total) {
+ProgressLine& ProgressBoard::add(const std::string& label, std::int64_t total) {
   const Seconds started = now();
   const std::lock_guard lock(mutex_);
-  lines_.push_back(std::unique_ptr<ProgressLine>(new ProgressLine(*this, std::move(label), total, started)));
+  lines_.push_back(std::unique_ptr<ProgressLine>(new ProgressLine(*this, label, total, started)));
   show(*lines_.back());
   return *lines_.back();
 }

@@ -39,7 +39,7 @@ class ProgressLine {
 
  private:
   friend class ProgressBoard;
-  ProgressLine(ProgressBoard& board, std::string label, std::int64_t total, Seconds started);
+  ProgressLine(ProgressBoard& board, const std::string& label, std::int64_t total, Seconds started);
   double share() const;
 
   ProgressBoard& board_;
@@ -65,7 +65,7 @@ class ProgressBoard {
   ProgressBoard& operator=(const ProgressBoard&) = delete;
 
   // A run of `total` requests starts now. The line lives as long as the board.
-  ProgressLine& add(std::string label, std::int64_t total);
+  ProgressLine& add(const std::string& label, std::int64_t total);
 
  private:
   friend class ProgressLine;
