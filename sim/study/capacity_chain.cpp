@@ -16,6 +16,8 @@ constexpr double kUsualShare = 0.35;  // of the peak rate, where a search withou
 // A design takes the place of another of as many nodes where its latencies are closer to their bounds by so much: less
 // is within what a p99 of some hundred requests moves from one seed to the next.
 constexpr double kClearly = 0.05;
+constexpr double kSlack =
+    -1;  // the least strain to guess from: far from its bounds a latency hardly falls with the rate
 constexpr double kWider = 1.6, kWidest = 4;  // from one number of instances to the next while none holds
 
 // The policy that stands for perfect balance, above any of a layout's own.
@@ -221,7 +223,7 @@ void CapacityChain::descend(CapacityRow row, int low, KnownFailure failed) {
   int high = row.instances;
   while (low < high) {
     int middle = low + (high - low) / 2;
-    const double above = strain_of(row.answer->point, question_.options.slo);
+    const double above = std::max(kSlack, strain_of(row.answer->point, question_.options.slo));
     if (failed.instances > 0 && failed.strain > 0 && above < 0) {
       const double span = std::log(1.0 * high / failed.instances);
       const double guess = failed.instances * std::exp(span * failed.strain / (failed.strain - above));

@@ -49,7 +49,7 @@ double statistic_of(const LoadPoint& p, const SloTerm& term) {
 }
 
 double strain_of(const LoadPoint& p, const Slo& slo) {
-  double out = -1;
+  double out = -std::numeric_limits<double>::infinity();
   for (SloTerm term : slo.terms) {
     term.stat = term.stat == LatencyStat::kEach ? LatencyStat::kP99 : term.stat;
     if (const double value = statistic_of(p, term); value > 0) {

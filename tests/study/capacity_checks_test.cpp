@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
 
 #include "sim/study/capacity.h"
@@ -91,4 +93,13 @@ TEST_CASE("of designs on as many nodes, the answer keeps clearest of its bounds,
       CHECK(other->reason.find("of the bounds; that is at") != std::string::npos);
     }
   }
+}
+
+TEST_CASE("the strain is the logarithm of the worst ratio, however far from the bounds") {
+  const Slo slo = parse_slo("ttft.p99<1s,tpot.mean<30ms");
+  LoadPoint point;
+  CHECK(strain_of(point, slo) == -std::numeric_limits<double>::infinity());  // no request ended
+  point.ttft_s.p99 = 0.05;                                                   // a twentieth of its bound
+  point.tpot_s.mean = 0.003;                                                 // a tenth
+  CHECK(strain_of(point, slo) == doctest::Approx(std::log(0.1)));
 }
