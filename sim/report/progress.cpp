@@ -66,7 +66,7 @@ double ProgressLine::share() const {
 void ProgressLine::start() {
   const Seconds now = board_.now();
   const std::lock_guard lock(board_.mutex_);
-  started_ = now;
+  started_ = last_shown_ = updated_ = now;
 }
 
 void ProgressLine::update(std::int64_t done, Ticks simulated) {

@@ -30,7 +30,7 @@ class ProgressBoard;
 // One run. Its own thread calls update(), as often as it likes: between redraws a call only reads the clock.
 class ProgressLine {
  public:
-  // The run begins, after others that its thread did first: its pace counts from here, not from ProgressBoard::add.
+  // The run had to wait for its thread: its pace counts from here, not from ProgressBoard::add.
   void start();
   // `done` requests of the run's total are finished; the simulated clock stands at `simulated`.
   void update(std::int64_t done, Ticks simulated);
@@ -64,7 +64,7 @@ class ProgressBoard {
   ProgressBoard(const ProgressBoard&) = delete;
   ProgressBoard& operator=(const ProgressBoard&) = delete;
 
-  // A run of `total` requests starts now. The line lives as long as the board.
+  // A run of `total` requests starts now, or at its start(). The line lives as long as the board.
   ProgressLine& add(const std::string& label, std::int64_t total);
 
  private:

@@ -1,8 +1,9 @@
 // Capacity planning: the fewest nodes of each kind that serve a demand within an SLO, and what that costs.
 //
 // A design is how one instance runs: nodes, layout, engine, policy. Every design of a kind of node (a chain) is asked
-// one thing: does it hold the SLO with fewer nodes than the best so far? One run of one instance at its share of the
-// rate answers; where the layout fails even in perfect balance, so do all its policies. Prefill and decode instances
+// two things: does it hold the SLO with fewer nodes than the best so far, or with as many and clearer of the bounds? A run
+// of one instance at its share of the rate answers each; where the layout is no better even in perfect balance, no policy
+// of it is asked. Prefill and decode instances
 // are counted apart: prefill ones with answers cut to two tokens, then decode ones beside at least their share of the
 // prefill ones that feed them; then both run in their ratio, each loaded as in the whole deployment. The fewest nodes of
 // a kind do not hang on prices, which come afterwards. The deployment that is recommended is run as a whole, with its

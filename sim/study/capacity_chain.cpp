@@ -13,11 +13,12 @@ namespace epsim {
 namespace {
 
 constexpr double kUsualShare = 0.35;  // of the peak rate, where a search without a best begins
-// A design takes the place of another of as many nodes where its latencies are closer to their bounds by so much: less
-// is within what a p99 of some hundred requests moves from one seed to the next.
-constexpr double kClearly = 0.05;
+// What a design must be better by to take the place of another of as many nodes: the logarithm of a latency's ratio to its
+// bound, as the p99 of some hundred requests moves by as much from seed to seed, and a share of the time in steps, as
+// runs differ in length.
+constexpr double kClearly = 0.05, kLessBusy = 0.01;
 constexpr double kSlack =
-    -1;  // the least strain to guess from: far from its bounds a latency hardly falls with the rate
+    -1;  // the least strain to guess from: far from its bounds a latency hardly depends on the rate
 constexpr double kWider = 1.6, kWidest = 4;  // from one number of instances to the next while none holds
 
 // The policy that stands for perfect balance, above any of a layout's own.
@@ -89,8 +90,9 @@ CapacityChain::Room CapacityChain::room_of(const CapacityDesign& design, bool as
 // Without a best both are the same room, which is not `as_many`.
 std::vector<CapacityChain::Room> CapacityChain::rooms_of(const CapacityRow& row) const {
   std::vector<Room> out;
+  const bool compared = by_power(row.design.role) || !compared_by(row.design.role).terms.empty();
   for (const bool as_many : {false, true}) {
-    const Room room = room_of(row.design, as_many);
+    const Room room = room_of(row.design, as_many && compared);
     if (row.bound <= room.instances && (out.empty() || room.instances > out.back().instances)) {
       out.push_back(room);
     }
@@ -122,6 +124,11 @@ std::vector<CapacityPool> CapacityChain::deployment_of(const CapacityDesign& des
   return out;
 }
 
+CapacityAnswer CapacityChain::ask_share(const CapacityRow& row, int instances) {
+  return runs_.ask(pools_for(row.design, instances), instances, row.alone,
+                   row.design.role == InstanceRole::kPrefill ? AskedFor::kPrompts : AskedFor::kInstance);
+}
+
 CapacityAnswer CapacityChain::ask(const CapacityRow& row, int instances) {
   const std::vector<CapacityPool> pools = deployment_of(row.design, instances);
   if (const CapacityAnswer* whole = runs_.whole(pools)) {
@@ -130,10 +137,9 @@ CapacityAnswer CapacityChain::ask(const CapacityRow& row, int instances) {
   if (const CapacityAnswer* failure = failures_.find(pools)) {
     return *failure;
   }
-  const bool prompts = row.design.role == InstanceRole::kPrefill;
-  CapacityAnswer out = runs_.ask(pools_for(row.design, instances), instances, row.alone,
-                                 prompts ? AskedFor::kPrompts : AskedFor::kInstance);
-  if (!prompts && row.design.policy != perfect_balance() && misses_narrowly(out, question_.options.slo)) {
+  CapacityAnswer out = ask_share(row, instances);
+  if (row.design.role != InstanceRole::kPrefill && row.design.policy != perfect_balance() &&
+      misses_narrowly(out, question_.options.slo)) {
     out_.close.push_back({pools, question_.spare, row.alone, out, {}, {}});
   }
   return out;
@@ -160,29 +166,51 @@ std::string CapacityChain::failure(const CapacityRow& row, const std::string& wh
                      std::exp(p.slo.excess), admits);
 }
 
-// Of as many nodes: by power where that counts, by how far the latencies are from their bounds otherwise.
-bool CapacityChain::beats_best(const CapacityAnswer& answer) const {
-  const Slo& slo = question_.options.slo;
-  return question_.power_counts ? answer.busy < out_.answer.busy
-                                : strain_of(answer.point, slo) < strain_of(out_.answer.point, slo) - kClearly;
+// Of prefill instances the bounds on TTFT, of decode ones the others: what another pool does is not theirs. None where a
+// bound is each request's, as a share of late requests says little of how far the others are.
+Slo CapacityChain::compared_by(InstanceRole role) const {
+  Slo out = question_.options.slo;
+  const auto each = [](const SloTerm& term) { return term.stat == LatencyStat::kEach; };
+  const auto foreign = [&](const SloTerm& term) {
+    return role != InstanceRole::kWhole && (term.metric == LatencyMetric::kTtft) == (role == InstanceRole::kDecode);
+  };
+  if (std::any_of(out.terms.begin(), out.terms.end(), each)) {
+    out.terms.clear();
+  } else if (!std::all_of(out.terms.begin(), out.terms.end(), foreign)) {
+    std::erase_if(out.terms, foreign);
+  }
+  return out;
+}
+
+// Apart, pools of unlike sizes are asked beside unlike shares of the other, whose power is in theirs.
+bool CapacityChain::by_power(InstanceRole role) const { return question_.power_counts && role == InstanceRole::kWhole; }
+
+bool CapacityChain::beats_best(const CapacityRow& row, double by) {
+  const CapacityAnswer answer = ask_share(row, row.instances);
+  if (by_power(row.design.role)) {
+    return answer.busy < best_share_.busy * (1 - kLessBusy);
+  }
+  const Slo slo = compared_by(row.design.role);
+  return strain_of(answer.point, slo) < strain_of(best_share_.point, slo) - by;
 }
 
 // Why a row that holds is not the best.
-std::string CapacityChain::beaten_words(const CapacityRow& row, const CapacityRow& best) const {
-  const int nodes = nodes_of({row.design, row.instances}), fewer = nodes_of({best.design, best.instances});
+std::string CapacityChain::beaten_words(const CapacityRow& row, const CapacityRow& best) {
+  const int nodes = nodes_of({row.design, row.instances}), of_best = nodes_of({best.design, best.instances});
   const std::string held = fmt::format("holds on {} node{}", nodes, nodes == 1 ? "" : "s"), name = name_of(best.design);
-  if (nodes > fewer) {
-    return fmt::format("{}; {} needs {}", held, name, fewer);
+  if (nodes > of_best) {
+    return fmt::format("{}; {} needs {}", held, name, of_best);
   }
-  if (question_.power_counts) {
-    return fmt::format("{}, {:.1f} % of the time in steps; {} draws no more power: {:.1f} %", held,
-                       100 * row.answer->busy, name, 100 * best.answer->busy);
+  const CapacityAnswer share = ask_share(row, row.instances);
+  if (by_power(row.design.role)) {
+    return fmt::format("{}, in steps {:.1f} % of the time; {} is {:.1f} % and draws as much or less", held,
+                       100 * share.busy, name, 100 * best_share_.busy);
   }
-  const auto to_bounds = [&](const CapacityRow& r) {
-    return 100 * std::exp(strain_of(r.answer->point, question_.options.slo));
+  const auto to_bounds = [&](const CapacityAnswer& answer) {
+    return 100 * std::exp(strain_of(answer.point, compared_by(row.design.role)));
   };
-  return fmt::format("{}, as {} does, at {:.0f} % of the bounds; that is at {:.0f} %", held, name, to_bounds(row),
-                     to_bounds(best));
+  return fmt::format("{}, as {} does, at {:.0f} % of the bounds; that is at {:.0f} %", held, name, to_bounds(share),
+                     to_bounds(best_share_));
 }
 
 // A node that instances share is rented as a whole: as many run as there is room for.
@@ -202,10 +230,11 @@ void CapacityChain::set_best(CapacityRow row) {
   if (best_row_) {
     CapacityRow& before = out_.rows[*best_row_];
     before.status = CapacityStatus::kHolds;
-    before.reason = beaten_words(before, row);
+    before.reason.clear();  // told at the end of the search, when the best is known
   }
   out_.best = CapacityPool{row.design, row.instances};
   out_.answer = *row.answer;
+  best_share_ = ask_share(row, row.instances);
   out_.alone = row.alone;
   row.status = CapacityStatus::kBest;
   row.reason.clear();
@@ -302,12 +331,11 @@ void CapacityChain::try_policy(CapacityRow row) {
       return;
     }
     if (fits && row.answer->point.slo.holds) {
-      if (beats_best(*row.answer)) {
+      if (beats_best(row, kClearly)) {
         set_best(std::move(row));
         return;
       }
-      row.status = CapacityStatus::kHolds;
-      row.reason = beaten_words(row, out_.rows[*best_row_]);
+      row.status = CapacityStatus::kHolds;  // its reason, if any: why not with fewer
     } else {
       row.status = fits ? CapacityStatus::kFails : CapacityStatus::kDoesNotFit;
       row.reason = failure(row, room.words);
@@ -392,10 +420,11 @@ std::optional<CapacityRow> CapacityChain::beaten_ceiling(const CapacityRow& layo
     row.instances = room.instances;
     const bool holds = row.answer->point.slo.holds;
     if (!row.answer->refused.empty() || misses_narrowly(*row.answer, question_.options.slo) ||
-        (holds && (!room.as_many || beats_best(*row.answer)))) {
+        (holds && (!room.as_many || by_power(row.design.role) || beats_best(row, 0)))) {
       return std::nullopt;
     }
-    row.reason = "in perfect balance " + (holds ? beaten_words(row, out_.rows[*best_row_]) : failure(row, room.words));
+    row.reason = "in perfect balance " + (holds ? "it holds on as many nodes as the best, no further from its bounds"
+                                                : failure(row, room.words));
   }
   row.status = CapacityStatus::kCeiling;
   return rooms.empty() ? std::nullopt : std::optional(row);
@@ -437,6 +466,12 @@ ChainResult CapacityChain::search(const std::vector<CapacityDesign>& layouts,
         row.reason = "no prefill instances with its settings and policy hold";
         settle(std::move(row));
       }
+    }
+  }
+  for (CapacityRow& row : out_.rows) {
+    if (row.status == CapacityStatus::kHolds) {
+      const std::string fewer = row.reason.empty() ? "" : "; " + row.reason;
+      row.reason = beaten_words(row, out_.rows[*best_row_]) + fewer;
     }
   }
   std::erase_if(out_.close,

@@ -76,21 +76,27 @@ class CapacityChain {
   };
   void descend(CapacityRow row, int low, KnownFailure failed);
   void first_best(CapacityRow row);
-  CapacityAnswer ask(const CapacityRow& row, int instances);
+  CapacityAnswer ask(const CapacityRow& row, int instances);  // of a deployment that ran as a whole: what that said
+  CapacityAnswer ask_share(const CapacityRow& row, int instances);
   // The deployment that the row's design makes, with those that feed it.
   std::vector<CapacityPool> deployment_of(const CapacityDesign& design, int instances) const;
   // As a deployment at a share of the rate: one instance, beside at least its share of those that feed it.
   std::vector<CapacityPool> pools_for(const CapacityDesign& design, int instances) const;
   Room room_of(const CapacityDesign& design, bool as_many) const;
   std::vector<Room> rooms_of(const CapacityRow& row) const;  // in which its bound fits
-  bool beats_best(const CapacityAnswer& answer) const;
+  // The bounds by which designs of a role are compared on as many nodes, if not by power; none: they are not.
+  Slo compared_by(InstanceRole role) const;
+  bool by_power(InstanceRole role) const;
+  // On as many nodes, by so much of the logarithm of its worst latency's ratio to the bound. Shares are compared with
+  // shares: a run of all instances has their router's queues, too.
+  bool beats_best(const CapacityRow& row, double by);
   // Of a policy; of perfect balance, which stands for all policies, the fewest. Null: none.
   const CapacityPool* feeder_of(const CapacityDesign& design) const;
   int offset_of(const CapacityDesign& design) const;
   int paid(const CapacityPool& pool) const;      // nodes, with those of its spare instances
   int nodes_of(const CapacityPool& pool) const;  // with those of its feeder, too
   std::string failure(const CapacityRow& row, const std::string& where) const;
-  std::string beaten_words(const CapacityRow& row, const CapacityRow& best) const;
+  std::string beaten_words(const CapacityRow& row, const CapacityRow& best);
   void fill_nodes(CapacityRow& row);
   void set_best(CapacityRow row);
 
@@ -101,6 +107,7 @@ class CapacityChain {
   Feeders feeders_;
   ChainResult out_;
   std::optional<std::size_t> best_row_;
+  CapacityAnswer best_share_;  // of one of its instances, at its share
 };
 
 }  // namespace epsim

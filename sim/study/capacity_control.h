@@ -15,7 +15,7 @@ struct CapacityControl {
   // One at a time: a question that was answered, with instances.
   std::function<void(const CapacityDesign&, int instances, const CapacityAnswer&)> on_answer = {};
   std::function<void()> on_settled = {};                                // likewise: another row of the ledger
-  std::function<void(const std::vector<CapacityPool>&)> on_found = {};  // likewise: it holds, with the fewest nodes yet
+  std::function<void(const std::vector<CapacityPool>&)> on_found = {};  // likewise: it holds, the best yet of its chain
 };
 
 }  // namespace epsim

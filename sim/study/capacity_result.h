@@ -86,11 +86,11 @@ struct CapacityAnswer {
 };
 
 enum class CapacityStatus {
-  kBest,       // the fewest nodes of its chain
-  kHolds,      // holds, but another of the chain needs fewer nodes or less power
-  kFails,      // does not hold with fewer nodes than the best, or with any number
-  kCeiling,    // nor would its layout in perfect balance
-  kBound,      // could not with fewer nodes, by its GPUs' peak rate
+  kBest,       // the fewest nodes of its chain; of as many, the clearest of its bounds or the least power
+  kHolds,      // holds, but another of the chain is better in that
+  kFails,      // does not hold with fewer nodes than the best nor with as many, or with any number
+  kCeiling,    // would not be better than the best even in perfect balance
+  kBound,      // could not with as few nodes, by its GPUs' peak rate
   kAlone,      // not even a request that is alone meets the SLO
   kDoesNotFit  // or cannot run
 };

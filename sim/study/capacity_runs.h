@@ -41,7 +41,7 @@ class CapacityRuns {
   const CapacityQuestion& question() const { return question_; }
   const CapacityControl& control() const { return control_; }
   std::int64_t runs() const { return runs_; }
-  // For who follows the search: a design has its place in the ledger; a deployment holds with fewer nodes than before.
+  // For who follows the search: a design has its place in the ledger; a deployment holds and is better than before.
   void settled();
   void found(const std::vector<CapacityPool>& pools);
 

@@ -220,9 +220,9 @@ LoadWindow make_model_window(ConfigReader& in, const MoeSpec& model, Seed seed) 
   const Seed stream{RandomStream(seed, "model.plan_window", window_of_section(in)).bits()};
   const auto law = read_law(in, model, seed);
   // Batches and tokens take too much memory to be kept.
-  static LastMade<std::tuple<std::shared_ptr<const RoutingLaw>, RowPlan, Seed>, LoadWindow> sums(8);
-  const auto draw = [&](const auto&) { return window_of_model(law, plan, batches, stream); };
-  LoadWindow window = batches ? draw(0) : *sums.get({law, plan, stream}, draw);
+  static LastMade<std::tuple<std::shared_ptr<const RoutingLaw>, RowPlan, Seed>, LoadWindow> sums(8);  // 0.2 MiB each
+  const auto draw = [&] { return window_of_model(law, plan, batches, stream); };
+  LoadWindow window = batches ? draw() : *sums.get({law, plan, stream}, [&](const auto&) { return draw(); });
   if (affinity_tokens > 0) {
     AffinitySink sink;
     generate_tokens(*law, {0, affinity_tokens}, stream, sink);
