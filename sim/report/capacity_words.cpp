@@ -115,9 +115,6 @@ std::string short_text(const CapacityOption& option) {
   return out;
 }
 
-// CapacityQuestion::power_counts of the question that it answers.
-bool power_counts(const CapacityPlan& plan) { return plan.most_watts > 0 || plan.prices.usd_per_kwh > 0; }
-
 // Where there is one option: what else was in the search space, and how far it was asked.
 std::string alone_text(const CapacityPlan& plan) {
   const CapacityOption& option = plan.study.options[plan.order.front()];
@@ -131,9 +128,10 @@ std::string alone_text(const CapacityPlan& plan) {
   std::string out = nodes ? "No other kind of node in the search space holds the SLO." : "";
   if (mode) {
     out += fmt::format("{}Prefill and decode {}", out.empty() ? "" : " ",
-                       apart                ? "together do not hold it with all nodes allowed."
-                       : power_counts(plan) ? "apart do not hold it with as many nodes or fewer; more were not tried."
-                                            : "apart do not hold it with fewer nodes; as many or more were not tried.");
+                       apart ? "together do not hold it with all nodes allowed."
+                       : power_counts(plan.most_watts, plan.prices)
+                           ? "apart do not hold it with as many nodes or fewer; more were not tried."
+                           : "apart do not hold it with fewer nodes; as many or more were not tried.");
   }
   return out.empty() ? "No other kind of node or mode was in the search space." : out;
 }

@@ -123,10 +123,6 @@ class MapDrawing {
   int left_ = 8;
 };
 
-// Two runs of one configuration within three days differ by 0.35 % in the median (InferenceX, 473 served points of
-// DeepSeek-R1): a smaller gain is none, however well seeds agree. What no rate compares with is taken as it is.
-constexpr double kLeastGain = 0.0035;
-
 // Under one seed nothing is known of what chance moves, and each of two searched rates is known to within the search's
 // tolerance: a smaller gain than twice that is none.
 double least_gain(const WinnerMap& map) {

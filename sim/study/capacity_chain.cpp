@@ -79,6 +79,7 @@ int CapacityChain::offset_of(const CapacityDesign& design) const {
 int CapacityChain::nodes_of(const CapacityPool& pool) const { return paid(pool) + offset_of(pool.design); }
 
 CapacityChain::Room CapacityChain::room_of(const CapacityDesign& design, bool as_many) const {
+  as_many = as_many && (by_power(design.role) || !compared_by(design.role).terms.empty());
   const int nodes = out_.best ? nodes_of(*out_.best) - (as_many ? 0 : 1) : limit_.nodes;
   return {(nodes - offset_of(design)) / design.nodes * design.per_node - question_.spare,
           !out_.best ? limit_.words
@@ -87,12 +88,11 @@ CapacityChain::Room CapacityChain::room_of(const CapacityDesign& design, bool as
           as_many};
 }
 
-// Without a best both are the same room, which is not `as_many`.
+// Without a best, or where designs are not compared, both are the same room, which is not `as_many`.
 std::vector<CapacityChain::Room> CapacityChain::rooms_of(const CapacityRow& row) const {
   std::vector<Room> out;
-  const bool compared = by_power(row.design.role) || !compared_by(row.design.role).terms.empty();
   for (const bool as_many : {false, true}) {
-    const Room room = room_of(row.design, as_many && compared);
+    const Room room = room_of(row.design, as_many);
     if (row.bound <= room.instances && (out.empty() || room.instances > out.back().instances)) {
       out.push_back(room);
     }
@@ -185,10 +185,14 @@ Slo CapacityChain::compared_by(InstanceRole role) const {
 // Apart, pools of unlike sizes are asked beside unlike shares of the other, whose power is in theirs.
 bool CapacityChain::by_power(InstanceRole role) const { return question_.power_counts && role == InstanceRole::kWhole; }
 
+bool CapacityChain::draws_alike(const CapacityAnswer& share) const {
+  return std::abs(share.busy - best_share_.busy) <= kLessBusy * best_share_.busy;
+}
+
 bool CapacityChain::beats_best(const CapacityRow& row, double by) {
   const CapacityAnswer answer = ask_share(row, row.instances);
-  if (by_power(row.design.role)) {
-    return answer.busy < best_share_.busy * (1 - kLessBusy);
+  if (by_power(row.design.role) && !draws_alike(answer)) {
+    return answer.busy < best_share_.busy;
   }
   const Slo slo = compared_by(row.design.role);
   return strain_of(answer.point, slo) < strain_of(best_share_.point, slo) - by;
@@ -202,9 +206,12 @@ std::string CapacityChain::beaten_words(const CapacityRow& row, const CapacityRo
     return fmt::format("{}; {} needs {}", held, name, of_best);
   }
   const CapacityAnswer share = ask_share(row, row.instances);
-  if (by_power(row.design.role)) {
-    return fmt::format("{}, in steps {:.1f} % of the time; {} is {:.1f} % and draws as much or less", held,
-                       100 * share.busy, name, 100 * best_share_.busy);
+  if (by_power(row.design.role) && !draws_alike(share)) {
+    return fmt::format("{}, in steps {:.1f} % of the time; {} is for {:.1f} % and draws less", held, 100 * share.busy,
+                       name, 100 * best_share_.busy);
+  }
+  if (compared_by(row.design.role).terms.empty()) {
+    return fmt::format("{}, as {} does, which draws no more", held, name);
   }
   const auto to_bounds = [&](const CapacityAnswer& answer) {
     return 100 * std::exp(strain_of(answer.point, compared_by(row.design.role)));
@@ -321,6 +328,7 @@ void CapacityChain::try_policy(CapacityRow row) {
     reject_by_bound(std::move(row), most);
     return;
   }
+  row.reason.clear();  // that of its bound
   for (const Room& room : rooms) {
     row.answer = ask(row, room.instances);
     row.instances = room.instances;

@@ -84,11 +84,12 @@ class CapacityChain {
   std::vector<CapacityPool> pools_for(const CapacityDesign& design, int instances) const;
   Room room_of(const CapacityDesign& design, bool as_many) const;
   std::vector<Room> rooms_of(const CapacityRow& row) const;  // in which its bound fits
-  // The bounds by which designs of a role are compared on as many nodes, if not by power; none: they are not.
+  // The bounds by which designs of a role are compared on as many nodes, and whether power comes first.
   Slo compared_by(InstanceRole role) const;
   bool by_power(InstanceRole role) const;
-  // On as many nodes, by so much of the logarithm of its worst latency's ratio to the bound. Shares are compared with
-  // shares: a run of all instances has their router's queues, too.
+  bool draws_alike(const CapacityAnswer& share) const;  // as the best, to what runs differ by in length
+  // On as many nodes; `by` is how much the logarithm of the worst ratio of a latency to its bound must be lower. Shares
+  // are compared with shares: a run of all instances has their router's queues, too.
   bool beats_best(const CapacityRow& row, double by);
   // Of a policy; of perfect balance, which stands for all policies, the fewest. Null: none.
   const CapacityPool* feeder_of(const CapacityDesign& design) const;

@@ -30,6 +30,11 @@ struct CapacityCost {
   double output_tokens_per_s_per_gpu = 0;
 };
 
+// Whether of deployments of as many nodes the one that draws less may be the answer: under a limit, or where it is paid.
+inline bool power_counts(double most_watts, const CapacityPrices& prices) {
+  return most_watts > 0 || prices.usd_per_kwh > 0;
+}
+
 CapacityCost cost_of(const CapacityOption& option, double rate, const CapacityPrices& prices);
 
 // The answer: options with their costs, and which of them to take.

@@ -391,7 +391,7 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
   }
   out.most_usd_per_hour = given.quantity("budget", "usd/h", 0);
   out.most_watts = 1e3 * given.quantity("power", "kW", 0);
-  q.power_counts = out.most_watts > 0 || out.prices.usd_per_kwh > 0;
+  q.power_counts = power_counts(out.most_watts, out.prices);
   given.finish();
   return out;
 }

@@ -11,6 +11,7 @@
 #include "sim/report/rate_verdict.h"
 #include "sim/report/tables.h"
 #include "sim/report/text_table.h"
+#include "sim/report/winner_map.h"
 
 namespace epsim {
 namespace {
@@ -214,8 +215,10 @@ std::string winners_text(const ResultTable& winners) {
     cells.push_back(printable(text_of(row[over])));
   }
   return rendered(table, rows, "winners.csv") +
-         "where none gains more than 0.35 %, under one seed twice the search's tolerance, the winner is the one in "
-         "`over`\n"
+         fmt::format(
+             "a policy wins if it gains more than {:.4g} % over the one in `over`, and with one seed more than "
+             "twice the search's tolerance\n",
+             100 * kLeastGain) +
          "winners.svg has the same as a map\n";
 }
 

@@ -84,15 +84,21 @@ TEST_CASE("of designs on as many nodes, the answer keeps clearest of its bounds,
     REQUIRE(best != study.rows.end());
     REQUIRE(other != study.rows.end());
     CHECK(best->instances == other->instances);
-    if (power) {
-      CHECK(best->answer->busy <= other->answer->busy);
-      CHECK(other->reason.find("draws as much or less") != std::string::npos);
-    } else {
-      CHECK(best->design.attention_tp == 1);
-      CHECK(strain_of(best->answer->point, q.options.slo) < strain_of(other->answer->point, q.options.slo) - 0.05);
-      CHECK(other->reason.find("of the bounds; that is at") != std::string::npos);
-    }
+    CHECK(best->design.attention_tp == 1);
+    CHECK(best->answer->busy == doctest::Approx(other->answer->busy).epsilon(0.01));  // power does not tell them apart
+    CHECK(strain_of(best->answer->point, q.options.slo) < strain_of(other->answer->point, q.options.slo) - 0.05);
+    CHECK(other->reason.starts_with("holds on 1 node, as 1 x DGX-H100, attention TP 1"));
+    CHECK(other->reason.ends_with(" %"));  // of the bounds, and nothing of what it has room for
   }
+  // A bound of each request does not tell them apart either: the first stays.
+  q.power_counts = false;
+  q.options.slo = parse_slo("ttft<36ms,attainment>=0.3");
+  const CapacityStudy study = search_capacity(q, {});
+  REQUIRE(study.rows.size() == 2);
+  const auto refused = std::find_if(study.rows.begin(), study.rows.end(),
+                                    [](const CapacityRow& row) { return row.status == CapacityStatus::kBound; });
+  REQUIRE(refused != study.rows.end());
+  CHECK(refused->reason.ends_with("fewer nodes than the best leave room for 0"));
 }
 
 // In a run of prompts answers have two tokens: what such an answer takes is no figure of prefill instances, though its
