@@ -264,9 +264,9 @@ std::string link_text(const LinkProfile& link) {
       return fmt::format("{:>10.1f} {:>10.1f}", fit.alpha_s * 1e6, fit.efficiency * 100);
     }()
                                              : "";
-    out += fmt::format("  {:<38} {} | {}\n",
-                       fmt::format("{}, {} GPUs", kCollectiveNames[static_cast<std::size_t>(curve.kind)], curve.gpus),
-                       errors, sum);
+    const std::string_view name = kCollectiveNames[static_cast<std::size_t>(curve.kind)];
+    const std::string whose = curve.engines.empty() ? "" : ", " + curve.engines.front();
+    out += fmt::format("  {:<38} {} | {}\n", fmt::format("{}, {} GPUs{}", name, curve.gpus, whose), errors, sum);
   }
   return out;
 }

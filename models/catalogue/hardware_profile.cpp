@@ -82,6 +82,17 @@ Price CollectiveCurve::time(Seconds wire) const {
   return {a.time + (b.time - a.time) * ((wire - a.wire) / (b.wire - a.wire)), weaker(ends, Origin::kInterpolated)};
 }
 
+void LinkProfile::use_kernels_of(std::string_view engine) {
+  const auto of = [](const CollectiveCurve& curve, std::string_view who) {
+    return curve.engines.empty() || std::find(curve.engines.begin(), curve.engines.end(), who) != curve.engines.end();
+  };
+  const auto first = std::find_if(curves.begin(), curves.end(), [](const auto& c) { return !c.engines.empty(); });
+  const bool named =
+      std::any_of(first, curves.end(), [&](const auto& c) { return !c.engines.empty() && of(c, engine); });
+  const std::string whose(named || first == curves.end() ? engine : first->engines.front());
+  std::erase_if(curves, [&](const auto& c) { return !of(c, whose); });
+}
+
 Price LinkProfile::base(int gpus) const {
   return {Seconds(base_latency.value) + per_message * std::max(0, gpus - gpus_per_node), base_latency.origin};
 }

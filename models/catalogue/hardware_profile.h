@@ -129,6 +129,7 @@ constexpr bool is_all_reduce(CollectiveKind kind) {
 struct CollectiveCurve {
   CollectiveKind kind = CollectiveKind::kAllToAll;
   int gpus = 0;
+  std::vector<std::string> engines;  // whose kernel it is, by the names of EngineKernels; empty = every engine's
   // Bytes that a GPU's share of the link carries in each direction, per byte of buffer: (gpus - 1) / gpus inside a
   // node; (gpus - gpus_per_node) / gpus for an all-to-all across nodes.
   double wire_share = 0;
@@ -159,6 +160,9 @@ struct LinkProfile {
   Seconds per_message{};     // what each message adds, one to every GPU of another node; none inside a node
   int gpus_per_node = 0;     // of the nodes that the profile was measured between; 0 inside a node
   std::vector<CollectiveCurve> curves;
+
+  // Drops the curves that are other engines' alone. For an engine that no curve names, the first named one's stay.
+  void use_kernels_of(std::string_view engine);
 
   // Time of an exchange over `gpus` GPUs that carries next to nothing.
   Price base(int gpus) const;

@@ -144,6 +144,7 @@ CollectiveCurve read_collective(ConfigReader in, const LinkText& link, const Lin
   out.kind = static_cast<CollectiveKind>(std::find(names.begin(), names.end(), kind) - names.begin());
   out.gpus = in.required<int>("gpus", Bound::kPositive);
   in.check(out.gpus >= 2, "gpus", "a collective needs at least 2 GPUs.");
+  out.engines = in.maybe<std::vector<std::string>>("engines").value_or(std::vector<std::string>{});
   out.wire_share = read_wire_share(in, link, profile.gpus_per_node, out.kind, out.gpus);
   out.link_rate = link.rate;
   out.origin = borrowed(Origin::kMeasured, profile.carried_over);

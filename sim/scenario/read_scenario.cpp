@@ -249,7 +249,9 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
   sections.read("cluster", {}, [&] { read_cluster(root, s); });
   sections.read("parallelism", {"model", "cluster", "serving"}, [&] {
     ConfigReader serving = root.section(kRootKeys["serving"]);
-    s.compute.use_kernels_of(std::string(read_engine_profile(serving).kernels));
+    const std::string kernels(read_engine_profile(serving).kernels);
+    s.compute.use_kernels_of(kernels);
+    s.network.intra.use_kernels_of(kernels);
     read_parallelism(root, s);
     check_weight_type(root, s);
   });

@@ -1,6 +1,8 @@
 // The engines' own all-reduce inside a node, and what a layer of one DP rank does with it: two sums.
 #include <doctest/doctest.h>
 
+#include <array>
+
 #include "models/catalogue/catalogue.h"
 #include "tests/models/small_step.h"
 
@@ -8,20 +10,30 @@ using namespace epsim;
 
 namespace {
 
-// aiconfigurator 095f58a, systems/data/h200_sxm/comm/sglang/0.5.10, SGLang_CustomAllReduce_graph, 8 GPUs: bf16 elements, us.
-struct TableRow {
-  double elements, us;
+// aiconfigurator 095f58a, systems/data/*/comm/*/*/custom_allreduce_perf, 8 GPUs, in CUDA graphs: us by bf16 elements.
+constexpr std::array kElements = {16384.0, 32768.0, 65536.0, 131072.0, 262144.0, 524288.0, 4194304.0, 8388608.0};
+struct EngineTable {
+  const char *link, *engine;
+  double link_gbps;
+  std::array<double, kElements.size()> us;
 };
-constexpr TableRow kTable[] = {{16384, 5.754},   {32768, 6.507},   {65536, 7.953},   {131072, 14.176},
-                               {262144, 14.973}, {524288, 16.684}, {4194304, 60.59}, {8388608, 120.99}};
+constexpr EngineTable kEngineTables[] = {
+    {"nvlink4-h200", "sglang", 450, {5.754, 6.507, 7.953, 14.176, 14.973, 16.684, 60.59, 120.99}},  // 0.5.10
+    {"nvlink4-h200", "vllm", 450, {5.67, 6.56, 7.94, 10.06, 11.14, 14.07, 48.39, 87.17}},           // 0.24.0
+    {"nvlink4-h200", "trtllm", 450, {3.9, 4.58, 6.39, 10.11, 17.78, 25.74, 76.69, 121.39}},         // 1.3.0rc20
+    {"nvlink4-h100", "trtllm_1_2", 450, {3.84, 4.59, 6.2, 10.17, 17.6, 25.96, 79.43, 122.32}},      // 1.3.0rc20
+    {"nvlink5-b300", "trtllm", 900, {5.82, 5.84, 6.29, 7.62, 10.73, 17.41, 55.52, 83.15}},          // 1.3.0rc20
+    {"nvlink5-b300", "trtllm", 900, {6.09, 5.99, 6.34, 7.93, 10.94, 17.78, 55.36, 84.76}},          // the same on B200
+};
 
-double by_table(double elements) {
-  const TableRow* right = std::begin(kTable) + 1;
-  while (right->elements < elements) {
+double by_table(const EngineTable& table, double elements) {
+  std::size_t right = 1;
+  while (kElements[right] < elements) {
     ++right;
   }
-  const TableRow* left = right - 1;
-  return left->us + (right->us - left->us) * (elements - left->elements) / (right->elements - left->elements);
+  const std::size_t left = right - 1;
+  return table.us[left] +
+         (table.us[right] - table.us[left]) * (elements - kElements[left]) / (kElements[right] - kElements[left]);
 }
 
 constexpr double kCustomShare = 0.8;  // of the link's rate; NCCL's all-reduce has 0.5
@@ -58,15 +70,42 @@ constexpr double kSum = 2 * 0.5 * 0.1 / 100 / kCustomShare;
 
 }  // namespace
 
-TEST_CASE("two sums a layer of DeepSeek-R1 on 8 H200 are within 10 % of SGLang's table, in us") {
-  const LinkProfile link = link_profile("nvlink4-h200", "");
-  for (const int tokens : {4, 16, 64, 1024}) {
-    CAPTURE(tokens);
-    const double elements = tokens * 7168.0;
-    const Price price = link.time(CollectiveKind::kCustomAllReduce, 8, Bytes(elements * 2 * 2 * 7 / 8) / 450_GBps);
-    CHECK(2 * price.time.count() * 1e6 == doctest::Approx(2 * by_table(elements)).epsilon(0.1));
-    CHECK(price.origin == Origin::kInterpolated);
+TEST_CASE("two sums a layer of DeepSeek-R1 on 8 GPUs are within 10 % of each engine's table, in us") {
+  for (const EngineTable& table : kEngineTables) {
+    CAPTURE(table.link);
+    CAPTURE(table.engine);
+    LinkProfile link = link_profile(table.link, "");
+    link.use_kernels_of(table.engine);
+    for (const int tokens : {4, 16, 64, 1024}) {
+      CAPTURE(tokens);
+      const double elements = tokens * 7168.0;
+      const Seconds wire = Bytes(elements * 2 * 2 * 7 / 8) / BytesPerSecond(table.link_gbps * 1e9);
+      const Price price = link.time(CollectiveKind::kCustomAllReduce, 8, wire);
+      CHECK(2 * price.time.count() * 1e6 == doctest::Approx(2 * by_table(table, elements)).epsilon(0.1));
+      CHECK(price.origin == Origin::kInterpolated);
+    }
   }
+}
+
+TEST_CASE("an engine that no curve names has the first one's, and curves without engines stay") {
+  const auto named = [](std::vector<std::string> engines, int gpus) {
+    CollectiveCurve curve = test::plain_link(0.0, 0.5, gpus).curves.front();
+    curve.engines = std::move(engines);
+    return curve;
+  };
+  const auto left = [&](const char* engine) {
+    LinkProfile link;
+    link.curves = {named({}, 2), named({"a", "b"}, 3), named({"c"}, 4)};
+    link.use_kernels_of(engine);
+    std::vector<int> gpus;
+    for (const CollectiveCurve& curve : link.curves) {
+      gpus.push_back(curve.gpus);
+    }
+    return gpus;
+  };
+  CHECK(left("b") == std::vector{2, 3});
+  CHECK(left("c") == std::vector{2, 4});
+  CHECK(left("another") == std::vector{2, 3});
 }
 
 TEST_CASE("links without the engines' own all-reduce have NCCL's") {
