@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "models/network/make_network.h"
 #include "policies/registry.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/core/error.h"
@@ -82,6 +83,15 @@ TEST_CASE("a linear programme without copies costs its own time and nothing else
   }
   CHECK(part(lp, LayerPart::kDispatch) == doctest::Approx(part(base, LayerPart::kDispatch)).epsilon(0.002));
   CHECK(lp.time.total > base.time.total);
+}
+
+TEST_CASE("a policy that needs all counts waits for an all-reduce of eight bytes an expert in every layer") {
+  const Scenario s = scenario({"policies.lp={kind: lplb, home: base, planning_time: 0s}"}, {"lp"});
+  const RunResult run = run_policy(s, s.policies[0], {});
+  const auto network = make_network(s.cluster, s.network, s.dispatch.network);
+  const double counts = network->over_all(CollectiveKind::kAllReduce, Bytes(8.0 * 64)).time.count();
+  CHECK(counts > network->over_all(CollectiveKind::kAllReduce, Bytes(1)).time.count() * 1.001);  // the bytes tell
+  CHECK(part(run, LayerPart::kPlanning) == doctest::Approx(static_cast<double>(run.steps) * 16 * counts).epsilon(1e-6));
 }
 
 TEST_CASE("on even loads no policy that acts in every step beats doing nothing") {
