@@ -140,6 +140,15 @@ void read_groups(ConfigReader& root, ConfigReader& options, const PlacementPolic
   }
 }
 
+// A name that no policy has is a fault of `policy`, not of its options.
+const PlacementPolicyEntry& entry_of(const ConfigReader& root, const std::string& policy) {
+  try {
+    return placement_policy_entry(policy, root);
+  } catch (const InputError& e) {
+    root.fail("policy", e.problem);
+  }
+}
+
 void read_policy(ConfigReader& root, PlanRequest& request) {
   request.policy = root.required<std::string>("policy");
   ConfigReader options = root.section("options");
@@ -147,7 +156,7 @@ void read_policy(ConfigReader& root, PlanRequest& request) {
              fmt::format("'{}' acts in every step and plans nothing ahead; `epsim balance` shows how well it "
                          "balances.",
                          request.policy));
-  const PlacementPolicyEntry& entry = placement_policy_entry(request.policy, options);
+  const PlacementPolicyEntry& entry = entry_of(root, request.policy);
   read_budget(root, options, entry, request);
   read_groups(root, options, entry);
   request.placement = entry.make(options);
