@@ -90,8 +90,20 @@ std::string note_on(const std::vector<std::string>& added) {
 
 References references_for(const ReadLabels& read, const std::vector<std::string>& labels) {
   References out{missing_references(labels), ""};
-  const std::vector<PolicyChoice> policies = out.labels.empty() ? std::vector<PolicyChoice>{} : read(labels).policies;
-  if (std::any_of(policies.begin(), policies.end(), [](const PolicyChoice& p) { return p.system != nullptr; })) {
+  if (out.labels.empty()) {
+    return out;
+  }
+  const auto has_system = [](const PolicyChoice& policy) { return policy.system != nullptr; };
+  std::vector<std::string> all = labels;
+  all.insert(all.end(), out.labels.begin(), out.labels.end());
+  try {  // as a rule one read is enough
+    const std::vector<PolicyChoice> policies = read(all).policies;
+    const bool apart = std::any_of(policies.begin(), std::prev(policies.end(), std::ssize(out.labels)), has_system);
+    return apart ? References{} : References{out.labels, note_on(out.labels)};
+  } catch (const InputError&) {  // below: of what
+  }
+  const std::vector<PolicyChoice> policies = read(labels).policies;
+  if (std::any_of(policies.begin(), policies.end(), has_system)) {
     return {};
   }
   std::vector<std::string> refused;
