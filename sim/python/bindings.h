@@ -8,8 +8,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,32 +50,53 @@ std::string raised(const char* whose, const py::error_already_set& error);
 // A Python value that any thread may release.
 std::shared_ptr<py::object> held(const py::object& value);
 
-// A scenario's file and what is set beside it.
+// What a study's runs depend on: the scenario under each of its seeds, all read from one state of the files.
+struct Inputs {
+  // Size and time of change of a file; nothing where it cannot be found.
+  using Stamp = std::optional<std::pair<std::uintmax_t, std::filesystem::file_time_type>>;
+
+  std::vector<Scenario> by_seed;
+  RunInfo info = {};  // of the first, with the hashes of what was read
+  std::vector<std::filesystem::path> files = {};
+  std::vector<Stamp> stamps = {};
+
+  // Whether a file was written since. One that is gone counts as unchanged: the scenario is read already.
+  bool stale() const;
+};
+
+// A scenario's file and what is set beside it; never changes. All but the constructor and with_loads() may be called
+// without the interpreter's lock.
 class Document {
  public:
-  // `check`: reads it at once; else what is wrong shows in the first use.
-  Document(const std::string& file, std::vector<std::string> assignments, bool check);
-  // "a.b=c", as --set takes it; refused, with nothing changed, where the scenario would not be read any more.
-  void set(const std::vector<std::string>& assignments);
-  // Every run takes its loads from `function`, policies plan from `plan` unless that is None.
-  void use_loads(const py::function& function, const py::object& plan);
-  // The scenario under its own policy, read once.
-  std::shared_ptr<const Scenario> scenario() const;
-  // `labels`: the policies, none for the scenario's own; `seed`: another than the document's. The file is read again, so
-  // that messages name its lines.
+  Document(const std::string& file, std::vector<std::string> assignments);
+  // With "a.b=c", as --set takes it, before earlier ones of these keys.
+  Document with(const std::vector<std::string>& assignments) const;
+  // Every run takes its loads from `function`, policies plan from `plan` unless that is None. For one study: Python's
+  // collector does not see what it holds.
+  Document with_loads(const py::function& function, const py::object& plan) const;
+  // The scenario under its own policy; kept, and read again where a file has changed.
+  std::shared_ptr<const Inputs> inputs() const;
+  // Under each of `seeds` seeds from its own on. `labels`: the policies, none for the scenario's own. The file is read
+  // again, so that messages name its lines.
+  std::shared_ptr<const Inputs> inputs(const std::vector<std::string>& labels, int seeds) const;
   Scenario read(const std::vector<std::string>& labels, std::optional<std::int64_t> seed = {}) const;
   const std::string& file() const { return file_; }
   const std::vector<std::string>& assignments() const { return assignments_; }
   bool has_own_loads() const { return loads_ != nullptr; }
 
  private:
-  void leave_own_loads(const std::string& key);
+  struct Kept {
+    std::mutex mutex;
+    std::shared_ptr<const Inputs> inputs;
+  };
+
   void take_own_loads(Scenario& scenario) const;
+  void take_own_loads_everywhere(Scenario& scenario) const;
   std::string file_;
   std::vector<std::string> assignments_;
   std::shared_ptr<py::object> loads_;  // null: those of the file
   std::optional<LoadWindow> plan_loads_;
-  mutable std::shared_ptr<const Scenario> scenario_;
+  std::shared_ptr<Kept> kept_ = std::make_shared<Kept>();
 };
 
 // A policy of a study: a label of the scenario, a built-in policy, or a Python function under a name.
@@ -93,6 +116,8 @@ std::shared_ptr<const PlacementPolicy> python_placement(const std::string& label
 std::vector<std::string> labels_of(const std::vector<PolicyGiven>& given);
 // The scenario's policies are those of the file, in their order among `given`; the functions take their places.
 void add_python_policies(Scenario& scenario, const std::vector<PolicyGiven>& given);
+// The document's inputs with these policies. Without the interpreter's lock.
+Inputs inputs_with(const Document& document, const std::vector<PolicyGiven>& given, int seeds = 1);
 
 // A window [MoE layers, experts] of an array. Throws InputError that names `key`.
 LoadWindow window_of_array(const py::object& array, const std::string& key);
@@ -148,6 +173,7 @@ struct Run {
 
 void bind_diagnosis(py::module_& m);
 void bind_folders(py::module_& m);
+void bind_loads(py::module_& m);
 void bind_plans(py::module_& m);
 void bind_policies(py::module_& m);
 void bind_results(py::module_& m);

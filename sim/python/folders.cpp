@@ -121,11 +121,11 @@ FolderStudy run_sweep_study(const Document& document, const py::list& vary, cons
     request.goodput.slo = parse_slo(slo);
   }
   validate(request.goodput);
-  if (!only_listed) {
-    add_compared(request, false);
-  }
   FolderStudy out(folder, request.scenario.stem().string() + "-sweep", "sweep.json");
   in_background(threads, progress, [&](const Follow& follow) {
+    if (!only_listed) {
+      add_compared(request, false);
+    }
     SweepControl control;
     control.overwrite = overwrite;
     control.retry_failed = retry_failed;
@@ -145,14 +145,11 @@ FolderStudy run_sweep_study(const Document& document, const py::list& vary, cons
 
 FolderStudy run_capacity(const CapacityWords& words, const std::string& file, const std::string& folder, bool overwrite,
                          int threads, const py::object& progress) {
-  std::optional<Config> config;
-  if (!file.empty()) {
-    config = Config::from_file(shipped_file(file));
-  }
-  const CapacityRequest request = read_capacity_request(words, config);
   FolderStudy out(folder, file.empty() ? "capacity" : fs::path(file).stem().string() + "-capacity",
                   kCapacityStore.manifest);
   in_background(threads, progress, [&](const Follow& follow) {
+    const CapacityRequest request = read_capacity_request(
+        words, file.empty() ? std::nullopt : std::optional(Config::from_file(shipped_file(file))));
     follow.tally.all = static_cast<std::int64_t>(request.question.layouts.size() * request.question.policies.size());
     const JobStore store(out.folder, kCapacityStore, capacity_manifest(request), overwrite);
     CapacityControl control{&follow.stop, &store};

@@ -170,4 +170,14 @@ void Document::take_own_loads(Scenario& scenario) const {
   scenario.plan_window = plan;
 }
 
+void bind_loads(py::module_& m) {
+  m.def(
+      "loads_array",
+      [](const py::object& array, const std::string& key) {
+        window_of_array(array, key);
+        return numbers_of(array, key);
+      },
+      py::arg("array"), py::arg("key"), "The array [MoE layers, experts] as float64, checked.");
+}
+
 }  // namespace epsim::python

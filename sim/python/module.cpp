@@ -52,6 +52,7 @@ PYBIND11_MODULE(_native, m) {
   m.attr("version") = EPSIM_VERSION;
   pybind11::register_exception_translator(&epsim::python::translate);
   epsim::python::bind_scenario(m);
+  epsim::python::bind_loads(m);
   epsim::python::bind_policies(m);
   epsim::python::bind_results(m);
   epsim::python::bind_studies(m);

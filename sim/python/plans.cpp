@@ -28,9 +28,14 @@ std::shared_ptr<Plan> make_python_plan(const std::string& text, const PolicyGive
     out->request.policy = given.label;
     out->request.placement = python_placement(given.label, given.function);
   }
-  const py::gil_scoped_release unlock;
-  out->plan = make_plan(out->request);
-  out->figures = plan_figures(out->plan, out->request);
+  {
+    const py::gil_scoped_release unlock;
+    out->plan = make_plan(out->request);
+    out->figures = plan_figures(out->plan, out->request);
+  }
+  if (given.is_python()) {  // a plan needs its function no more, and Python's collector would not see it here
+    out->request.placement = python_placement(given.label, py::none());
+  }
   return out;
 }
 
@@ -75,17 +80,19 @@ std::string report_on_plan(const Plan& p) {
 }
 
 struct Balance {
-  std::shared_ptr<const Scenario> scenario;
-  std::vector<BalanceRow> rows;
+  std::string text, json;
 };
 
 Balance balance(const Document& document, const py::list& policies) {
   const std::vector<PolicyGiven> given = policies_given(policies);
-  const std::vector<std::string> labels = labels_of(given);
-  auto scenario = std::make_shared<Scenario>(labels.empty() ? *document.scenario() : document.read(labels));
-  add_python_policies(*scenario, given);
-  const py::gil_scoped_release unlock;
-  return {scenario, balance_of(*scenario)};
+  Balance out;
+  in_background(0, py::none(), [&](const Follow&) {
+    const Inputs inputs = inputs_with(document, given);
+    const Scenario& scenario = inputs.by_seed.front();
+    const std::vector<BalanceRow> rows = balance_of(scenario);
+    out = {balance_text(scenario, rows), balance_json(scenario, rows)};
+  });
+  return out;
 }
 
 }  // namespace
@@ -113,8 +120,8 @@ void bind_plans(py::module_& m) {
       },
       py::arg("text"), py::arg("policy"));
   py::class_<Balance>(m, "Balance")
-      .def("text", [](const Balance& b) { return balance_text(*b.scenario, b.rows); })
-      .def("json", [](const Balance& b) { return balance_json(*b.scenario, b.rows); });
+      .def("text", [](const Balance& b) { return b.text; })
+      .def("json", [](const Balance& b) { return b.json; });
   m.def("balance", &balance, py::arg("document"), py::arg("policies"));
 }
 

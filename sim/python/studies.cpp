@@ -21,38 +21,35 @@ namespace {
 
 constexpr int kMostSeedsHere = 100;  // as the program's --seeds
 
-// The scenario under each seed from its own on, with the policies in the order given. A Python policy shares everything
-// but its name and its plan with experts in order.
-std::vector<Scenario> scenarios(const Document& document, const std::vector<PolicyGiven>& given, int seeds) {
+void check_seeds(int seeds) {
   if (seeds < 1 || seeds > kMostSeedsHere) {
     throw InputError({"", 0, "seeds"}, fmt::format("{} seeds; 1 to {} are allowed.", seeds, kMostSeedsHere));
   }
-  const std::vector<std::string> labels = labels_of(given);
-  std::vector<Scenario> out;
-  for (int s = 0; s < seeds; ++s) {
-    const auto seed = s == 0 ? std::optional<std::int64_t>()
-                             : std::optional<std::int64_t>(static_cast<std::int64_t>(out.front().seed) + s);
-    out.push_back(s == 0 && labels.empty() ? *document.scenario() : document.read(labels, seed));
-    add_python_policies(out.back(), given);
-  }
-  return out;
 }
 
-// With what tells gains apart (references_for), unless only these are to run.
-std::vector<PolicyGiven> compared(const Document& document, const py::list& policies, bool only_listed) {
-  std::vector<PolicyGiven> out = policies_given(policies);
-  if (only_listed || out.size() < 2) {
-    return out;
+// Adds what tells gains apart (references_for), unless only the given ones are to run. Without the interpreter's lock.
+void add_references(const Document& document, bool only_listed, std::vector<PolicyGiven>& given) {
+  if (only_listed || given.size() < 2) {
+    return;
   }
-  std::vector<std::string> labels;
-  std::transform(out.begin(), out.end(), std::back_inserter(labels), [](const PolicyGiven& p) { return p.label; });
-  const ReadLabels read = [&](const std::vector<std::string>& wanted) {
-    return document.read(wanted == labels ? labels_of(out) : wanted);
+  std::vector<std::string> labels, functions;
+  for (const PolicyGiven& policy : given) {
+    labels.push_back(policy.label);
+    if (policy.is_python()) {
+      functions.push_back(policy.label);
+    }
+  }
+  const ReadLabels read = [&](std::vector<std::string> wanted) {
+    std::erase_if(wanted, [&](const std::string& label) {
+      return std::find(functions.begin(), functions.end(), label) != functions.end();
+    });
+    return document.read(wanted);
   };
-  for (const std::string& label : references_for(read, labels).labels) {
-    out.push_back({label, py::none(), py::none()});
+  const std::vector<std::string> added = references_for(read, labels).labels;
+  const py::gil_scoped_acquire lock;
+  for (const std::string& label : added) {
+    given.push_back({label, py::none(), py::none()});
   }
-  return out;
 }
 
 RunControl control_of(const Follow& follow, bool strict) {
@@ -65,11 +62,11 @@ RunControl control_of(const Follow& follow, bool strict) {
 RunResult whole(RunResult run) { return run.interrupted ? throw StudyInterrupted() : std::move(run); }
 
 Run run_scenario(const Document& document, int threads, bool strict, const py::object& progress) {
-  const std::shared_ptr<const Scenario> read = document.scenario();
-  const Scenario& scenario = *read;
   Run out;
   in_background(threads, progress, [&](const Follow& follow) {
-    out.info = describe_inputs(scenario, EPSIM_VERSION);
+    const std::shared_ptr<const Inputs> inputs = document.inputs();
+    const Scenario& scenario = inputs->by_seed.front();
+    out.info = inputs->info;
     RunControl control = control_of(follow, strict);
     control.on_progress = [&](const Progress& p) {
       follow.tally.done = p.completed;
@@ -114,13 +111,16 @@ void add_seeds(std::span<const Scenario> by_seed, const std::vector<PolicyGiven>
 
 Compared compare_policies(const Document& document, const py::list& policies, int seeds, bool only_listed, int threads,
                           bool strict, const py::object& progress) {
-  const std::vector<PolicyGiven> given = compared(document, policies, only_listed);
-  const std::vector<Scenario> by_seed = scenarios(document, given, seeds);
-  const Scenario& scenario = by_seed.front();
+  check_seeds(seeds);
+  std::vector<PolicyGiven> given = policies_given(policies);
   Compared out;
   in_background(threads, progress, [&](const Follow& follow) {
+    add_references(document, only_listed, given);
+    const Inputs inputs = inputs_with(document, given, seeds);
+    const std::vector<Scenario>& by_seed = inputs.by_seed;
+    const Scenario& scenario = by_seed.front();
     follow.tally.all = static_cast<std::int64_t>(given.size() * by_seed.size());
-    out.info = describe_inputs(scenario, EPSIM_VERSION);
+    out.info = inputs.info;
     PlanCache plans;
     const std::vector<PreparedRun> prepared = prepare_all(scenario, given, plans);
     std::vector<RunResult> runs(prepared.size());
@@ -145,7 +145,8 @@ SearchedGoodput search(const Document& document, const py::list& policies, const
                        const std::vector<double>& rates, double tolerance, int seeds, bool only_listed,
                        const std::string& folder, bool overwrite, int threads, bool strict,
                        const py::object& progress) {
-  const std::vector<PolicyGiven> given = compared(document, policies, only_listed);
+  check_seeds(seeds);
+  std::vector<PolicyGiven> given = policies_given(policies);
   const bool any_python =
       std::any_of(given.begin(), given.end(), [](const auto& policy) { return policy.is_python(); });
   if (!folder.empty() && (any_python || document.has_own_loads())) {
@@ -154,31 +155,33 @@ SearchedGoodput search(const Document& document, const py::list& policies, const
         "searches of a Python function (a policy, or with_loads()) cannot be recognised later, so none are "
         "kept: leave `folder` out, and save() the result.");
   }
-  const std::vector<Scenario> by_seed = scenarios(document, given, seeds);
   SearchedGoodput out;
-  out.study.options.rates = rates;
-  out.study.options.tolerance = tolerance;
+  GoodputOptions& options = out.study.options;
+  options.rates = rates;
+  options.tolerance = tolerance;
   if (!slo.empty()) {
-    out.study.options.slo = parse_slo(slo);
+    options.slo = parse_slo(slo);
   }
-  out.study.options = by_protocol(out.study.options, by_seed.front());
-  validate(out.study.options);
-  for (const PolicyChoice& policy : by_seed.front().policies) {
-    out.study.policies.push_back(policy.label);
-  }
-  out.study.seeds = seeds;
-  out.study.same_requests = same_requests(by_seed);
   in_background(threads, progress, [&](const Follow& follow) {
-    out.info = describe_inputs(by_seed.front(), EPSIM_VERSION);
+    add_references(document, only_listed, given);
+    const Inputs inputs = inputs_with(document, given, seeds);
+    const std::vector<Scenario>& by_seed = inputs.by_seed;
+    options = by_protocol(options, by_seed.front());
+    validate(options);
+    for (const PolicyChoice& policy : by_seed.front().policies) {
+      out.study.policies.push_back(policy.label);
+    }
+    out.study.seeds = seeds;
+    out.study.same_requests = same_requests(by_seed);
+    out.info = inputs.info;
     PlanCache plans;
     const RunControl control = control_of(follow, strict);
     std::optional<JobStore> store;
     if (!folder.empty()) {
-      store.emplace(folder, kGoodputStore, goodput_manifest(by_seed, out.study.options, document.assignments()),
-                    overwrite);
+      store.emplace(folder, kGoodputStore, goodput_manifest(by_seed, options, document.assignments()), overwrite);
     }
     out.study.searches = search_all(
-        targets_of(by_seed, control, any_python ? nullptr : &plans), out.study.options,
+        targets_of(by_seed, control, any_python ? nullptr : &plans), options,
         [&](const SearchTarget&, const LoadPoint&) { ++follow.tally.done; }, store ? &*store : nullptr);
     if (store) {
       store->finish();
@@ -210,6 +213,15 @@ py::dict catalogue() {
 }
 
 }  // namespace
+
+Inputs inputs_with(const Document& document, const std::vector<PolicyGiven>& given, int seeds) {
+  Inputs out = *document.inputs(labels_of(given), seeds);
+  const py::gil_scoped_acquire lock;
+  for (Scenario& scenario : out.by_seed) {
+    add_python_policies(scenario, given);
+  }
+  return out;
+}
 
 Run Compared::run(std::size_t policy) const {
   return {{first_seed, &first_seed->at(policy)}, comparison.first_seed(policy), info};

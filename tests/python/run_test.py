@@ -144,6 +144,25 @@ class LongRunTest(unittest.TestCase):
         thread.join()
         self.assertGreaterEqual(seen[0][1], 5)
 
+    def test_other_threads_go_on_while_a_scenario_is_read(self):
+        counted, read = [0], threading.Event()
+
+        def count():
+            while not read.is_set():
+                counted[0] += 1
+                time.sleep(0.001)
+
+        thread = threading.Thread(target=count)
+        thread.start()
+        scenario = epsim.load(SMALL, {"requests.count": 20})
+        for change in (lambda: epsim.load(SMALL, LONG), lambda: setattr(scenario.requests, "count", 200000)):
+            before, began = counted[0], time.monotonic()
+            change()
+            self.assertGreater(time.monotonic() - began, 0.02)
+            self.assertGreaterEqual(counted[0] - before, 3)
+        read.set()
+        thread.join()
+
     def test_runs_in_parallel_threads_are_alike(self):
         results = {}
         threads = [threading.Thread(target=lambda i=i: results.update({i: epsim.run(SMALL).to_dict()}))

@@ -1,6 +1,8 @@
 """Scenarios: dotted access, checks on every set, errors with their place."""
 
 import copy
+import os
+import pathlib
 import pickle
 import tempfile
 import unittest
@@ -94,8 +96,6 @@ class ScenarioTest(unittest.TestCase):
         self.assertEqual((s.requests.rate, s.policy), ("20/s", "base"))
 
     def test_errors_name_file_and_line(self):
-        import pathlib
-
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "wrong.yaml"
             # Line 6 of small.yaml is `parallelism`; a line is put before it.
@@ -119,13 +119,49 @@ class ScenarioTest(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "not object"):
             s.with_({"seed": [object()]})
 
+        self.assertEqual(s.with_(seed=numpy.longdouble(4)).seed, 4)
+        with self.assertRaisesRegex(TypeError, "not complex256"):
+            s.with_(seed=numpy.clongdouble(4))
+        self.assertEqual(s.with_(name="007").name, "007")  # a text in YAML
+
+    def test_a_path_that_is_set_stays_after_chdir(self):
+        before = os.getcwd()
+        with tempfile.TemporaryDirectory() as folder:
+            epsim.traces.generate("olmoe", rows=1, sources=1, tokens_per_row=8).save(f"{folder}/trace.h5")
+            os.chdir(folder)
+            try:
+                scenarios = [epsim.load(SMALL, {"loads": {"kind": "trace_file", "path": path}})
+                             for path in ("trace.h5", pathlib.Path("trace.h5"), "./trace.h5")]
+                scenarios[0].loads.path = "trace.h5"
+            finally:
+                os.chdir(before)
+            for s in scenarios:
+                self.assertEqual(s.loads.path, f"{folder}/trace.h5")
+                self.assertEqual(pickle.loads(pickle.dumps(s)).with_(seed=5).loads.path, f"{folder}/trace.h5")
+        with self.assertRaisesRegex(epsim.InputError, "'requests.rate' is not a text such as"):
+            s.with_(["requests.rate"])
+
+    def test_keys_are_not_deleted(self):
+        s = epsim.load(SMALL)
+        for delete in (lambda: s.__delitem__("seed"), lambda: delattr(s.requests, "rate")):
+            with self.assertRaisesRegex(TypeError, "cannot be deleted"):
+                delete()
+
+    def test_allowed_is_what_may_stand_there(self):
+        for problem, allowed in (
+                ("unknown x 'b'. Known, the nearest first: a-4.5, c.", ["a-4.5", "c"]),
+                ("'8' has no unit: a rate is written with one of /s, /min.", ["/s", "/min"]),
+                ("'8 m' has the unit 'm', which is not one of a rate: /s, /min.", ["/s", "/min"]),
+                ("no reader recognises this file. If it is one of these, name its format: sglang, numpy.", ["sglang", "numpy"]),
+                ("replication_factor says the same; give one of the two.", []),
+                ("this is the short form of lengths; state one of them.", [])):
+            self.assertEqual(epsim.InputError(problem).allowed, allowed, problem)
+
     def test_a_missing_file_is_an_input_error(self):
         with self.assertRaises(epsim.InputError):
             epsim.load("nowhere.yaml")
 
     def test_resolved_can_be_loaded_again(self):
-        import pathlib
-
         s = epsim.load(SMALL, {"requests.rate": "10/s"})
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "again.yaml"

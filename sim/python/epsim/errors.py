@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
-# As unknown_name() of sim/core/error.h lists names, which may have dots in them, and quantities their units.
-_LISTED = re.compile(r"Known, the nearest first: (.*?)\.(?:\s|$)|one of (?:[^:.]*: )?([^:]*?)\.(?:\s|$)")
+# As unknown_name() of sim/core/error.h lists names, which may have dots in them, quantities (quantity.cpp) their units
+# and the importer of traces its formats.
+_LISTED = re.compile(r"(?:Known, the nearest first: |is written with one of |which is not one of a [^:]*: |"
+                     r"If it is one of these, name its format: )(.*?)\.(?:\s|$)")
 
 
 class InputError(ValueError):
@@ -24,7 +26,7 @@ class InputError(ValueError):
         self.key = key
         self.problem = problem if problem is not None else message
         found = _LISTED.search(self.problem)
-        self.allowed = [name.strip() for name in (found[1] or found[2]).split(",")] if found else []
+        self.allowed = [name.strip() for name in found[1].split(",")] if found else []
         self.errors = list(errors)
 
 

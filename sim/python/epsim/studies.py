@@ -11,15 +11,18 @@ from . import _native
 from .errors import InputError
 from .policies import Policy, given
 from .results import Balance, Capacity, Comparison, Diagnosis, Goodput, Plan, Reproduction, Run, Sweep
-from .scenario import Scenario, _file, _plain, _text, assignments
+from .scenario import Scenario, _file, _pairs, _plain, _text, assignments
 from .traces import Trace
 
 
 def _document(scenario: Any, overrides: Any) -> Any:
     """The scenario, or its file, which the study reads once."""
     if not isinstance(scenario, Scenario):
-        return _native.Document(_file(scenario), assignments(overrides), False)
-    return (scenario.with_(overrides) if overrides else scenario)._document
+        return _native.Document(_file(scenario), assignments(overrides))
+    return (scenario._changed(_pairs(overrides)) if overrides else scenario)._given()
+
+
+_STRICT = {"strict-calibration": "strict_calibration"}
 
 
 class _Follow:
@@ -253,7 +256,7 @@ def diagnose(counts: Any, later: Any = None, *, scenario: Any = None, model: Any
     compare().
     """
     if isinstance(scenario, Scenario):
-        if scenario._document.has_own_loads():
+        if scenario._own:
             raise InputError("`scenario`: its loads are a function, which counts cannot replace.", key="scenario")
         overrides = scenario._document.assignments() + assignments(overrides)
         scenario = scenario._document.file()
