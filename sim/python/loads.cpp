@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "sim/python/bindings.h"
 #include "sim/study/job_runner.h"
@@ -27,13 +28,24 @@ double checked_load(double load, int layer, int expert, const std::string& key) 
   return load;
 }
 
+// Whether a masked array has masked items. Plain arrays have no mask.
+bool any_masked(const py::object& value) {
+  return py::hasattr(value, "mask") && py::module_::import("numpy.ma").attr("is_masked")(value).cast<bool>();
+}
+
+// Of bool, whole and real numbers, or of Python's own; others would lose what they are on the way to double.
 py::array_t<double> numbers_of(const py::object& value, const std::string& key) {
-  const auto array = py::array_t<double, py::array::c_style | py::array::forcecast>::ensure(value);
-  if (!array) {
-    PyErr_Clear();
-    refuse(key, "this is not an array of numbers.");
+  if (any_masked(value)) {
+    refuse(key, "the array has masked items; fill them in first, as in loads.filled(0).");
   }
-  return array;
+  const auto given = py::array::ensure(value);
+  if (given && std::string_view("biufO").find(given.dtype().kind()) != std::string_view::npos) {
+    if (auto numbers = py::array_t<double, py::array::c_style | py::array::forcecast>::ensure(given)) {
+      return numbers;
+    }
+  }
+  PyErr_Clear();
+  refuse(key, "this is not an array of numbers.");
 }
 
 // A function of (step, tokens of each DP rank): chances of experts by layer, of all ranks alike or of each.

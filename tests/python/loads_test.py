@@ -1,7 +1,9 @@
 """Load sources that are Python functions."""
 
+import gc
 import tempfile
 import unittest
+import weakref
 
 import epsim
 import numpy
@@ -75,6 +77,35 @@ class LoadsTest(unittest.TestCase):
             with self.assertRaisesRegex(epsim.InputError, "layer 2 has the load .* for expert 7") as caught:
                 epsim.load(SMALL).with_loads(uniform, plan=loads)
             self.assertEqual(caught.exception.key, "plan")
+
+    def test_refuses_what_would_be_lost_on_the_way(self):
+        ones = numpy.ones((16, 64))
+        masked = numpy.ma.masked_array(ones, ones > 0)
+        for loads, words in ((masked, "masked items"), (ones * 1j, "not an array of numbers"),
+                             (numpy.full((16, 64), "1"), "not an array of numbers")):
+            for key, function, plan in (("loads", lambda step, tokens: loads, None), ("plan", uniform, loads)):
+                with self.assertRaisesRegex(epsim.InputError, words) as caught:
+                    epsim.load(SMALL).with_loads(function, plan)
+                self.assertEqual(caught.exception.key, key)
+        with self.assertRaisesRegex(epsim.InputError, "is not a function"):
+            epsim.load(SMALL).with_loads(ones)
+        plan = ones.copy()
+        scenario = epsim.load(SMALL).with_loads(uniform, plan)
+        plan[:] = -1  # the scenario has its own
+        epsim.balance(scenario, "base")
+
+    def test_a_function_goes_with_its_scenario(self):
+        class Hot:
+            def __call__(self, step, tokens):
+                return uniform(step, tokens)
+
+        hot = Hot()
+        hot.scenario = epsim.load(SMALL, FEW).with_loads(hot, plan=uniform(0, 0))
+        hot.results = [epsim.run(hot.scenario), epsim.balance(hot.scenario, "base")]
+        gone = weakref.ref(hot)
+        del hot
+        gc.collect()
+        self.assertIsNone(gone())
 
     def test_refuses_what_is_no_load(self):
         def refused(loads, words):
