@@ -74,6 +74,11 @@ Run run_scenario(const Document& document, int threads, bool strict, const py::o
     };
     out.result = std::make_shared<const RunResult>(whole(run_policy(scenario, scenario.policies.front(), control)));
     out.summary = summarize(*out.result);
+    const std::vector<RequestRecord>& records = out.result->requests;
+    follow.tally.all = std::ssize(records);
+    follow.tally.done = std::count_if(records.begin(), records.end(), [](const RequestRecord& request) {
+      return request.state == RequestState::kCompleted;
+    });
   });
   return out;
 }

@@ -47,9 +47,9 @@ class _Follow:
         self.bar.update(done - self.bar.n)
 
     def _print(self, done: int, every: int) -> None:
-        tenth = 10 * done // every if every else 0
-        if tenth != self.last:
-            self.last = tenth
+        mark = 10 * done // every if every else done  # every tenth, or where their number is not known all
+        if mark != self.last and (done or every):
+            self.last = mark
             print(f"{done} of {every or '?'} {self.unit}", flush=True)
 
     def __enter__(self) -> Any:
