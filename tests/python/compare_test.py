@@ -63,8 +63,9 @@ class CompareTest(unittest.TestCase):
         for policies, seeds in ((["base", "base"], 1), (["base"], 0), (["base"], 101)):
             with self.assertRaises(epsim.InputError):
                 epsim.compare(SMALL, policies, seeds=seeds)
-        for name, value in (("seeds", [1, 2]), ("threads", 2.0)):
-            with self.assertRaisesRegex(TypeError, f"^`{name}`: a whole number, not "):
+        for name, value, wanted in (("seeds", [1, 2], "a whole number"), ("threads", 2.0, "a whole number"),
+                                    ("only_listed", "yes", "True or False")):
+            with self.assertRaisesRegex(epsim.InputError, f"^`{name}`: .* is not {wanted}"):
                 epsim.compare(SMALL, "base", **{name: value})
 
     def test_takes_an_array_of_policies(self):

@@ -42,6 +42,7 @@ class DiagnoseTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             counts = recording(folder, "counts.npy", [64])
             for options, key in (({"scenario": SMALL, "seeds": 0}, "seeds"), ({"scenario": SMALL, "worth": -1}, "worth"),
+                                 ({"nodes": 4.0}, "nodes"),
                                  ({"scenario": epsim.load(SMALL).with_loads(lambda step, tokens: numpy.ones((16, 64)))},
                                   "scenario")):
                 with self.assertRaises(epsim.InputError) as caught:
@@ -53,7 +54,7 @@ class DiagnoseTest(unittest.TestCase):
             with self.assertRaises(epsim.InputError) as caught:
                 epsim.diagnose(counts)  # ids of experts, and no model
             self.assertTrue(caught.exception.file.endswith("counts.npy"))
-        with self.assertRaisesRegex(TypeError, "logical_count"):
+        with self.assertRaisesRegex(epsim.InputError, "logical_count"):
             epsim.diagnose(numpy.ones((16, 64)))
 
 

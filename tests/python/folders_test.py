@@ -110,6 +110,10 @@ class CapacityTest(unittest.TestCase):
         with self.assertRaises(epsim.InputError) as caught:
             epsim.capacity(model="olmoe-1b-7b", rate="5", input_tokens=1, output_tokens=1, ttft="1s")
         self.assertEqual(caught.exception.key, "rate")
+        for wrong, key in (({"input_tokens": "x"}, "input_tokens"), ({"policies": [print]}, "policies")):
+            with self.assertRaises(epsim.InputError) as caught:
+                epsim.capacity(**{**self.ASK, **wrong})
+            self.assertEqual(caught.exception.key, key)
 
 
 class ReproduceTest(unittest.TestCase):

@@ -1,5 +1,7 @@
 """The goodput search: the program's bytes, Python policies."""
 
+import contextlib
+import io
 import json
 import pathlib
 import subprocess
@@ -64,6 +66,30 @@ class GoodputTest(unittest.TestCase):
         with self.assertRaises(epsim.InputError) as caught:
             epsim.goodput(SMALL, ["base"], rates=["10/min"])
         self.assertEqual(caught.exception.key, "rates")
+
+    def test_refuses_arguments_that_are_none(self):
+        for name, value in (("slo", 5), ("tolerance", "5%"), ("tolerance", None), ("only_listed", 1), ("overwrite", "no")):
+            with self.assertRaises(epsim.InputError) as caught:
+                epsim.goodput(SMALL, "base", **{name: value})
+            self.assertEqual(caught.exception.key, name)
+
+    def test_no_slo_is_none_and_progress_is_printed(self):
+        few = {"requests.count": 6, "requests.output_tokens": 4}
+        shown = io.StringIO()
+        with contextlib.redirect_stderr(shown), contextlib.redirect_stdout(shown):
+            found = epsim.goodput(SMALL, "base", slo=None, seeds=1, tolerance=0.5, overrides=few, progress=True)
+        self.assertIn("requests/s</text>", found._repr_html_())
+        self.assertGreater(found["base"].knee.knee_requests_per_s.mean, 0)
+        try:
+            import pandas  # noqa: F401
+        except ImportError:
+            pass
+        else:  # one seed has no interval
+            self.assertEqual(found.to_pandas()["saturation_requests_per_s.half_width"].dtype, numpy.float64)
+        try:
+            import tqdm  # noqa: F401
+        except ImportError:
+            self.assertRegex(shown.getvalue(), rf"\b{len(found.tables['curve']['policy'])} of \? rates")
 
     def test_probes_the_rates_given(self):
         for rates in (numpy.array([7.5]), ["7.5/s"]):

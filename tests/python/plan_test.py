@@ -73,9 +73,35 @@ class PlanTest(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "save\\(\\) this one"):
             epsim.plan("eplb", LOADS, gpus=2, previous=epsim.plan("eplb", LOADS, gpus=2))
 
+    def test_errors_are_of_the_arguments(self):
+        def refused(key, *words, **options):
+            with self.assertRaises(epsim.InputError) as caught:
+                epsim.plan(*words, **options)
+            error = caught.exception
+            self.assertEqual((error.key, error.file, error.line), (key, None, None))
+            self.assertTrue(str(error).startswith(f"`{key}`: "), error)
+            return error
+
+        cold = LOADS.copy()
+        cold[1, 2] = numpy.nan
+        self.assertIn("layer 1 has the load nan for expert 2", str(refused("loads", "eplb", cold, gpus=2)))
+        self.assertEqual(refused("policy", "elpb", LOADS, gpus=2).allowed[0], "eplb")
+        refused("gpus", "eplb", LOADS, gpus=-1)
+        refused("nodes", "eplb", LOADS, gpus=2, nodes=5)
+        refused("replicas", "eplb", LOADS, gpus=2, replicas=3)
+        refused("groups", "eplb", LOADS, gpus=2, groups=0)
+        refused("loads", "eplb", numpy.ma.masked_greater(LOADS, 7), gpus=2)
+        refused("loads", "eplb", LOADS * 1j, gpus=2)
+        refused("model", "eplb", LOADS, gpus=2, model=3)
+        with self.assertRaises(epsim.InputError) as caught:
+            epsim.plan("eplb", gpus=2, model="olmoe-1b-7b", trace={"kind": "uniform", "a": 1, "b": 2})
+        self.assertNotIn("plan:", str(caught.exception))
+        self.assertEqual([error.file for error in caught.exception.errors], [None] * 2)
+
     def test_takes_arrays_of_every_kind(self):
         want = epsim.plan("eplb", LOADS, gpus=2, replicas=6).to_dict()
-        given = [LOADS.tolist(), list(LOADS), [list(layer) for layer in LOADS.astype(numpy.int64)]]
+        given = [LOADS.tolist(), list(LOADS), [list(layer) for layer in LOADS.astype(numpy.int64)],
+                 LOADS.astype(numpy.longdouble), numpy.ma.masked_array(LOADS)]
         try:
             import pandas
         except ImportError:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Callable, Optional
 
 from . import _native
+from .arguments import flag, whole
+from .errors import InputError
 
 Shape = _native.Shape
-_RUN_KEYS = ("accuracy", "distortion", "planning_time", "copy_efficiency")
 
 
 class Policy:
@@ -57,7 +58,8 @@ def policy(function: Optional[Callable] = None, *, name: Optional[str] = None) -
 
 
 def step_policy(function: Optional[Callable] = None, *, name: Optional[str] = None, extra_experts: int = 0,
-                on_demand: bool = True, **run: Any) -> Any:
+                on_demand: bool = True, accuracy: Optional[float] = None, distortion: Optional[float] = None,
+                planning_time: Optional[str] = None, copy_efficiency: Optional[float] = None) -> Any:
     """Makes a policy that acts in every layer of every step of a function (requests, predicted, home) -> tokens.
 
     requests: int64 array [GPUs, experts], assignments of the tokens that live on each GPU. predicted: the same as it
@@ -67,28 +69,23 @@ def step_policy(function: Optional[Callable] = None, *, name: Optional[str] = No
     from home are copied there; or return (tokens, held), held a bool array [experts, GPUs] of all copies.
 
     on_demand: copies leave once the routing is known, and the layer waits for them; False: ahead, by `predicted`, into a
-    buffer for extra_experts experts on each GPU, which takes KV room. run: accuracy and distortion of the prediction,
-    planning_time (host time a layer, "50us") and copy_efficiency, as keys of a policy in the scenario.
+    buffer for extra_experts experts on each GPU, which takes KV room. accuracy and distortion of the prediction,
+    planning_time (host time a layer, "50us") and copy_efficiency: as keys of a policy in the scenario.
     It is called once for each layer of each step: tests/bench/python_module.py measures what a call costs.
     """
+    run = {"accuracy": accuracy, "distortion": distortion, "planning_time": planning_time,
+           "copy_efficiency": copy_efficiency}
+    options = {"extra_experts": whole("extra_experts", extra_experts, 0), "on_demand": flag("on_demand", on_demand),
+               **{key: value for key, value in run.items() if value is not None}}
+    if on_demand and options["extra_experts"]:
+        raise InputError("`extra_experts`: copies on demand have no buffer; set on_demand=False too.", key="extra_experts")
     if function is None:
-        return lambda given: step_policy(given, name=name, extra_experts=extra_experts, on_demand=on_demand, **run)
-    for key in run:
-        if key not in _RUN_KEYS:
-            raise TypeError(f"step_policy() has no option '{key}'; there are extra_experts, on_demand, "
-                            f"{', '.join(_RUN_KEYS)}")
-    if not isinstance(extra_experts, int) or extra_experts < 0:
-        raise TypeError(f"`extra_experts`: a whole number, 0 or more, not {extra_experts!r}")
-    if not isinstance(on_demand, bool):
-        raise TypeError(f"`on_demand`: True or False, not {on_demand!r}")
-    options = {"extra_experts": extra_experts, "on_demand": on_demand, **run}
+        return lambda given: StepPolicy(given, name, options)
     return StepPolicy(function, name, options)
 
 
 def given(policies: Any, needed: bool = True) -> list[tuple[str, Any, Any]]:
     """Labels and policies as (name, function or None, options of a per-step function or None); names differ."""
-    from .errors import InputError
-
     if isinstance(policies, str) or callable(policies):
         policies = [policies]
     policies = [] if policies is None else list(policies)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import operator
-import os
 from typing import Any, Mapping, Optional, Sequence
 
 from . import _native
+from .arguments import flag, named, number, refused, several, text, whole
 from .errors import InputError
 from .policies import Policy, given
 from .results import Balance, Capacity, Comparison, Diagnosis, Goodput, Plan, Reproduction, Run, Sweep
@@ -69,8 +68,9 @@ def run(scenario: Any, overrides: Any = None, *, threads: int = 0, strict_calibr
     (requests completed, requests of the trace).
     Other Python threads go on meanwhile; Ctrl-C ends the run with KeyboardInterrupt.
     """
-    with _Follow(progress, "requests") as follow:
-        return Run(_native.run(_document(scenario, overrides), _whole("threads", threads), strict_calibration, follow))
+    with _Follow(progress, "requests") as follow, named(_STRICT):
+        return Run(_native.run(_document(scenario, overrides), whole("threads", threads),
+                               flag("strict_calibration", strict_calibration), follow))
 
 
 def compare(scenario: Any, policies: Any, *, seeds: int = 1, only_listed: bool = False, overrides: Any = None,
@@ -84,12 +84,13 @@ def compare(scenario: Any, policies: Any, *, seeds: int = 1, only_listed: bool =
     The rest is as in run().
     """
     pairs = given(policies)
-    with _Follow(progress, "runs") as follow:
-        return Comparison(_native.compare(_document(scenario, overrides), pairs, _whole("seeds", seeds), only_listed,
-                                          _whole("threads", threads), strict_calibration, follow))
+    with _Follow(progress, "runs") as follow, named(_STRICT):
+        return Comparison(_native.compare(_document(scenario, overrides), pairs, whole("seeds", seeds),
+                                          flag("only_listed", only_listed), whole("threads", threads),
+                                          flag("strict_calibration", strict_calibration), follow))
 
 
-def goodput(scenario: Any, policies: Any, *, slo: str = "", rates: Optional[Sequence[Any]] = None, tolerance: float = 0.02,
+def goodput(scenario: Any, policies: Any, *, slo: Optional[str] = None, rates: Optional[Sequence[Any]] = None, tolerance: float = 0.02,
             seeds: int = 3, only_listed: bool = False, folder: Any = None, overwrite: bool = False, overrides: Any = None,
             threads: int = 0, strict_calibration: bool = False, progress: Any = None) -> Goodput:
     """Finds the request rate that each policy sustains.
@@ -100,16 +101,19 @@ def goodput(scenario: Any, policies: Any, *, slo: str = "", rates: Optional[Sequ
     progress: True, or a function of (rates probed, 0). The rest is as in compare().
     """
     pairs = given(policies)
-    with _Follow(progress, "rates") as follow:
-        return Goodput(_native.goodput(_document(scenario, overrides), pairs, slo,
-                                       [] if rates is None else [_rate(one) for one in _several(rates)], tolerance,
-                                       _whole("seeds", seeds), only_listed, _folder(folder), overwrite,
-                                       _whole("threads", threads), strict_calibration, follow))
+    with _Follow(progress, "rates") as follow, named(_STRICT):
+        return Goodput(_native.goodput(_document(scenario, overrides), pairs, text("slo", slo),
+                                       [] if rates is None else [_rate(one) for one in several(rates)],
+                                       number("tolerance", tolerance), whole("seeds", seeds),
+                                       flag("only_listed", only_listed), text("folder", folder),
+                                       flag("overwrite", overwrite), whole("threads", threads),
+                                       flag("strict_calibration", strict_calibration), follow))
 
 
 def sweep(scenario: Any, vary: Mapping[str, Sequence[Any]], policies: Any = None, *, measure: str = "run",
-          slo: str = "", tolerance: float = 0.02, only_listed: bool = False, folder: Any = None,
-          overwrite: bool = False, retry_failed: bool = False, overrides: Any = None, threads: int = 0, progress: Any = None) -> Sweep:
+          slo: Optional[str] = None, tolerance: Optional[float] = None, only_listed: bool = False, folder: Any = None,
+          overwrite: bool = False, retry_failed: bool = False, overrides: Any = None, threads: int = 0,
+          progress: Any = None) -> Sweep:
     """Runs every combination of the values in `vary` under every policy.
 
     vary: {"requests.rate": ["4/s", "8/s"], "seed": [1, 2, 3]}; the last key changes fastest. policies: as in compare();
@@ -119,25 +123,18 @@ def sweep(scenario: Any, vary: Mapping[str, Sequence[Any]], policies: Any = None
     folder: keeps each finished point at once, and the same call continues where it stopped; None: nothing is kept.
     progress: True, or a function of (points ended, points to run). The rest is as in run().
     """
-    axes = [(key, [_text(value) for value in _several(values)]) for key, values in vary.items()]
+    if not isinstance(vary, Mapping):
+        raise refused("vary", 'a dict such as {"requests.rate": ["4/s", "8/s"]}', vary)
+    axes = [(key, [_text(value) for value in several(values)]) for key, values in vary.items()]
     pairs = given(policies, needed=policies is not None)
-    if slo and measure == "run":
-        raise InputError("`slo`: this is for measure='goodput'.", key="slo")
+    for name, value in (("slo", slo), ("tolerance", tolerance)):
+        if value not in (None, "") and measure == "run":
+            raise InputError(f"`{name}`: this is for measure='goodput'.", key=name)
     with _Follow(progress, "points") as follow:
-        return Sweep(_native.sweep(_document(scenario, overrides), axes, pairs, measure, slo, tolerance, only_listed,
-                                   _folder(folder), overwrite, retry_failed, _whole("threads", threads), follow))
-
-
-def _several(values: Any) -> Any:
-    """The values of a list; a text or a number is one."""
-    return values if hasattr(values, "__iter__") and not isinstance(values, (str, Mapping)) else [values]
-
-
-def _whole(name: str, value: Any) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"`{name}`: a whole number, not {value!r}") from None
+        return Sweep(_native.sweep(_document(scenario, overrides), axes, pairs, text("measure", measure), text("slo", slo),
+                                   number("tolerance", 0.02 if tolerance is None else tolerance),
+                                   flag("only_listed", only_listed), text("folder", folder), flag("overwrite", overwrite),
+                                   flag("retry_failed", retry_failed), whole("threads", threads), follow))
 
 
 def _rate(value: Any) -> float:
@@ -147,13 +144,9 @@ def _rate(value: Any) -> float:
         raise InputError(f"`rates`: {value!r} is not a rate in requests/s, such as 10 or '10/s'.", key="rates") from None
 
 
-def _folder(folder: Any) -> str:
-    return "" if folder is None else os.fspath(folder)
-
-
 def _word(value: Any) -> str:
     """A value as the program takes it: lists with commas."""
-    return ",".join(str(one) for one in _several(value))
+    return ",".join(str(one) for one in several(value))
 
 
 def capacity(file: Any = None, *, model: Any = None, rate: Any = None, concurrency: Any = None, input_tokens: Any = None,
@@ -178,18 +171,21 @@ def capacity(file: Any = None, *, model: Any = None, rate: Any = None, concurren
              "time-share": time_share, "growth": growth, "spare": spare, "budget": budget, "power": power,
              "terms": terms, "kwh": kwh, "pue": pue, "nodes": nodes, "sizes": sizes, "attention-tp": attention_tp,
              "engines": engines, "dtypes": dtypes, "modes": modes, "policies": policies, "max-nodes": max_nodes, "seeds": seeds}
+    if any(callable(one) for one in several(policies)):
+        raise InputError("`policies`: names of policies; functions are not taken here, as recommended.yaml could not name "
+                         "them.", key="policies")
     given_words = {name: [_word(value)] for name, value in words.items() if value is not None}
     if price is not None:
         given_words["price"] = assignments(price)
     if vary:
-        given_words["vary"] = [f"{key}={','.join(_text(value) for value in _several(values))}" for key, values in vary.items()]
+        given_words["vary"] = [f"{key}={','.join(_text(value) for value in several(values))}" for key, values in vary.items()]
     if overrides:
         given_words["set"] = assignments(overrides)
-    if quick:
+    if flag("quick", quick):
         given_words["quick"] = []
-    with _Follow(progress, "designs") as follow:
-        return Capacity(_native.capacity(given_words, _folder(file), _folder(folder), overwrite,
-                                         _whole("threads", threads), follow))
+    with _Follow(progress, "designs") as follow, named({name: name.replace("-", "_") for name in words if "-" in name}):
+        return Capacity(_native.capacity(given_words, text("file", file), text("folder", folder),
+                                         flag("overwrite", overwrite), whole("threads", threads), follow))
 
 
 def reproduce(paper: Any, *, only: Optional[Sequence[str]] = None, quick: bool = False, sensitivity: bool = False,
@@ -202,10 +198,12 @@ def reproduce(paper: Any, *, only: Optional[Sequence[str]] = None, quick: bool =
     time. overrides: of every setup. folder: keeps finished searches. progress: True, or a function of (setups, of).
     """
     with _Follow(progress, "setups") as follow:
-        return Reproduction(_native.reproduce(os.fspath(paper), None if only is None else list(_several(only)),
-                                              None if seeds is None else _whole("seeds", seeds),
-                                              assignments(overrides), quick, sensitivity, _folder(folder), overwrite,
-                                              _whole("threads", threads), follow))
+        return Reproduction(_native.reproduce(text("paper", paper),
+                                              None if only is None else [text("only", one) for one in several(only)],
+                                              None if seeds is None else whole("seeds", seeds), assignments(overrides),
+                                              flag("quick", quick), flag("sensitivity", sensitivity),
+                                              text("folder", folder), flag("overwrite", overwrite),
+                                              whole("threads", threads), follow))
 
 
 def plan(policy: Any, loads: Any = None, *, gpus: int, nodes: int = 1, model: Any = None, trace: Any = None,
@@ -228,12 +226,19 @@ def plan(policy: Any, loads: Any = None, *, gpus: int, nodes: int = 1, model: An
     if isinstance(previous, Plan):
         raise TypeError("`previous` takes the file of a plan: save() this one and pass its path")
     request = {"policy": "contiguous" if isinstance(policy, Policy) else policy, "num_gpus": gpus, "num_nodes": nodes,
-               "model": None if model is None else os.fspath(model), "trace": trace, "num_replicas": replicas,
+               "model": text("model", model) or None, "trace": trace, "num_replicas": replicas,
                "replication_factor": replication_factor, "num_groups": groups, "options": options,
-               "expert_bytes": expert_bytes, "previous": None if previous is None else os.fspath(previous),
-               "keep": keep, "migration_limit": migration_limit, "seed": seed, "weights": loads}
-    text = json.dumps({key: value for key, value in request.items() if value is not None}, default=_plain)
-    return Plan(_native.plan(text, policies))
+               "expert_bytes": expert_bytes, "previous": text("previous", previous) or None,
+               "keep": keep, "migration_limit": migration_limit, "seed": seed,
+               "weights": None if loads is None else _native.loads_array(loads, "loads").tolist()}
+    document = json.dumps({key: value for key, value in request.items() if value is not None}, default=_plain)
+    with named(_PLAN_KEYS, document="plan"):
+        return Plan(_native.plan(document, policies))
+
+
+# Keys of the program's file of a request, as plan() has them.
+_PLAN_KEYS = {"num_gpus": "gpus", "num_nodes": "nodes", "num_replicas": "replicas", "num_groups": "groups",
+              "weights": "loads"}
 
 
 def balance(scenario: Any, policies: Any = None, *, overrides: Any = None) -> Balance:
@@ -260,19 +265,17 @@ def diagnose(counts: Any, later: Any = None, *, scenario: Any = None, model: Any
             raise InputError("`scenario`: its loads are a function, which counts cannot replace.", key="scenario")
         overrides = scenario._document.assignments() + assignments(overrides)
         scenario = scenario._document.file()
-    return Diagnosis(_native.diagnose(_recording(counts), _recording(later), format, _folder(scenario),
-                                      "" if model is None else os.fspath(model), node, nodes, assignments(overrides),
-                                      _whole("seeds", seeds), worth, _whole("threads", threads)))
+    return Diagnosis(_native.diagnose(_recording("counts", counts), _recording("later", later), text("format", format),
+                                      text("scenario", scenario), text("model", model), text("node", node),
+                                      None if nodes is None else whole("nodes", nodes), assignments(overrides),
+                                      whole("seeds", seeds), number("worth", worth), whole("threads", threads)))
 
 
-def _recording(trace: Any) -> str:
-    if isinstance(trace, Trace):
-        return trace.path
-    try:
-        return _folder(trace)
-    except TypeError:
-        raise TypeError(f"counts are a Trace or the file of a recording, not {type(trace).__name__}; "
-                        'json.dump({"logical_count": counts.tolist()}, file) writes one') from None
+def _recording(name: str, trace: Any) -> str:
+    if trace is not None and hasattr(trace, "__array__"):
+        raise refused(name, 'a Trace or the file of a recording; json.dump({"logical_count": counts.tolist()}, file) '
+                            "writes one", trace)
+    return trace.path if isinstance(trace, Trace) else text(name, trace)
 
 
 def catalogue() -> dict[str, dict[str, str]]:

@@ -6,6 +6,7 @@ import os
 from typing import Any, Optional, Sequence
 
 from . import _native
+from .arguments import flag, named, refused, several, text, whole
 from .errors import InputError
 from .results import _Answer, _bars, _pandas, _read
 
@@ -17,7 +18,10 @@ def _range(name: str, given: Any) -> tuple[int, int]:
     """First and count of (first, end), all of None."""
     if given is None:
         return 0, _ALL
-    first, end = given
+    try:
+        first, end = (whole(name, one, -_ALL, _ALL) for one in given)
+    except (TypeError, ValueError):
+        raise refused(name, "a pair (first, end) of whole numbers", given) from None
     if not 0 <= first < end:
         raise InputError(f"`{name}`: ({first}, {end}) is no range (first, end) with 0 <= first < end.", key=name)
     return first, end - first
@@ -81,7 +85,8 @@ class Trace:
     def slice(self, rows: Any = None, tokens: Any = None, layers: Sequence[int] = ()) -> "Trace":
         """A part of it: rows and tokens as (first, end), the end left out, None for all; layers by their numbers in the
         model, () for all."""
-        part = self._native.slice(_range("rows", rows), _range("tokens", tokens), list(layers))
+        part = self._native.slice(_range("rows", rows), _range("tokens", tokens),
+                                  [whole("layers", layer) for layer in several(layers)])
         return Trace(part, f"part of {self._title}")
 
     def save(self, path: Any, format: str = "epsim", overwrite: bool = False) -> None:
@@ -143,17 +148,20 @@ def compare(a: Any, b: Any, format: str = "auto", **options: Any) -> TraceCompar
 
 
 def read(path: Any, format: str = "auto", *, model: str = "", model_layers: int = 0, experts: int = 0, top_k: int = 0,
-         layers: int = 0, layer_numbers: Sequence[int] = (), sequences: Any = "", source: str = "",
+         layers: int = 0, layer_numbers: Sequence[int] = (), sequences: Any = None, source: str = "",
          licence: str = "") -> Trace:
     """Reads a trace file, or a recording that `epsim trace import` reads (format: its name, or auto).
 
     The other arguments are what a recording does not say about itself: the model and its transformer layers, routed
     experts of a layer, experts of a token, recorded layers, their numbers in the model, a table of sequences.
     """
-    options = {"model": model, "model_layers": model_layers, "experts": experts, "top_k": top_k, "layers": layers,
-               "layer_numbers": list(layer_numbers), "sequences": os.fspath(sequences), "source": source,
-               "licence": licence}
-    return Trace(_native.read_trace(os.fspath(path), format, options), os.fspath(path))
+    numbers = {"model_layers": model_layers, "experts": experts, "top_k": top_k, "layers": layers}
+    texts = {"model": model, "sequences": sequences, "source": source, "licence": licence}
+    options = {**{name: whole(name, value) for name, value in numbers.items()},
+               **{name: text(name, value) for name, value in texts.items()},
+               "layer_numbers": [whole("layer_numbers", one) for one in several(layer_numbers)]}
+    path = os.fspath(path)
+    return Trace(_native.read_trace(path, text("format", format), options), path)
 
 
 def fit(trace: Any, name: Optional[str] = None) -> RoutingModel:
@@ -172,14 +180,20 @@ def generate(model: Any, *, rows: Optional[int] = None, tokens: Optional[int] = 
 
     Either rows: load rows (steps), each of `sources` ranks with tokens_per_row tokens; or tokens: single tokens.
     """
+    if (rows is None) == (tokens is None):
+        raise InputError("`rows`: give the number of load rows, or `tokens`, the number of single tokens; one of the two.",
+                         key="rows")
+    rows, tokens = (None if value is None else whole(name, value, -_ALL, _ALL)
+                    for name, value in (("rows", rows), ("tokens", tokens)))
+    sizes = whole("sources", sources), whole("tokens_per_row", tokens_per_row, -_ALL, _ALL), whole("seed", seed, 0, 2**64 - 1)
     if not isinstance(model, RoutingModel):
-        return Trace(_native.generate_trace(os.fspath(model), rows, tokens, sources, tokens_per_row, seed), "generated trace")
+        return Trace(_native.generate_trace(text("model", model), rows, tokens, *sizes), "generated trace")
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.yaml")
         model.save(path)
-        return Trace(_native.generate_trace(path, rows, tokens, sources, tokens_per_row, seed), "generated trace")
+        return Trace(_native.generate_trace(path, rows, tokens, *sizes), "generated trace")
 
 
 def presets() -> list[str]:
