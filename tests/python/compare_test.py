@@ -22,7 +22,8 @@ class CompareTest(unittest.TestCase):
 
     def test_results_are_runs(self):
         compared = epsim.compare(SMALL, ["base", "eplb"])
-        self.assertEqual(list(compared), ["base", "eplb", "contiguous"])
+        self.assertEqual((list(compared), len(compared)), (["base", "eplb", "contiguous"], 3))
+        self.assertTrue("eplb" in compared and "craft" not in compared)
         self.assertEqual(compared["base"].figures, epsim.run(SMALL).figures)
         with self.assertRaises(KeyError):
             compared["craft"]

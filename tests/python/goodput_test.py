@@ -25,7 +25,10 @@ class GoodputTest(unittest.TestCase):
             for name in ("goodput.json", "goodput.csv", "curve.csv", "resolved.yaml"):
                 self.assertEqual(pathlib.Path(f"{folder}/program/{name}").read_bytes(),
                                  pathlib.Path(f"{folder}/module/{name}").read_bytes(), name)
-        self.assertEqual(found.labels, ["base", "eplb", "contiguous"])
+        self.assertEqual((found.labels, list(found), len(found)), (["base", "eplb", "contiguous"],) * 2 + (3,))
+        self.assertTrue("eplb" in found and "craft" not in found)
+        for name in found.tables:
+            self.assertIn(name, epsim.Goodput.__doc__)
         self.assertIn("goodput", found.report().html)
         self.assertEqual(found["eplb"].slo_requests_per_s.mean, found.to_dict()["policies"][1]["slo_requests_per_s"]["mean"])
         self.assertIn("slo_requests_per_s", dir(found["eplb"]))

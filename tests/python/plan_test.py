@@ -31,6 +31,8 @@ class PlanTest(unittest.TestCase):
             self.assertEqual(*(pathlib.Path(folder, name).read_bytes() for name in ("program.json", "module.json")))
             with self.assertRaises(FileExistsError):
                 plan.save(f"{folder}/module.json")
+            with self.assertRaises(TypeError):
+                plan.save(3)
             plan.save(f"{folder}/sglang.json", format="sglang")
             later = epsim.plan("eplb", LOADS[:, ::-1], gpus=2, replicas=6, previous=f"{folder}/module.json")
             self.assertIsNotNone(later.to_dict()["moved_copies"])
@@ -125,7 +127,8 @@ class BalanceTest(unittest.TestCase):
         balanced = epsim.balance(SMALL, ["base", "eplb", "libra"])
         self.assertEqual(balanced.to_dict(), json.loads(printed))
         self.assertIn("libra", str(balanced))
-        self.assertEqual(balanced.labels, ["base", "eplb", "libra"])
+        self.assertEqual((balanced.labels, list(balanced), len(balanced)), (["base", "eplb", "libra"],) * 2 + (3,))
+        self.assertTrue("libra" in balanced and "craft" not in balanced)
         self.assertEqual(balanced["eplb"].balancedness_mean, json.loads(printed)["policies"][1]["balancedness_mean"])
         with self.assertRaises(KeyError):
             balanced["craft"]

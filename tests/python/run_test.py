@@ -5,6 +5,7 @@ import csv
 import json
 import os
 import pathlib
+import pickle
 import signal
 import subprocess
 import tempfile
@@ -99,10 +100,57 @@ class RunTest(unittest.TestCase):
         self.assertEqual(len(self.run_.to_pandas("requests")), 40)
         self.assertEqual(len(self.run_.to_pandas("series")), len(self.run_.series["start_s"]))
 
-    def test_refuses_threads_that_are_none(self):
-        with self.assertRaises(epsim.InputError) as caught:
-            epsim.run(SMALL, threads=-1)
-        self.assertEqual(caught.exception.key, "threads")
+    def test_a_figure_without_value_is_not_a_number_in_pandas(self):
+        try:
+            import pandas  # noqa: F401
+        except ImportError:
+            self.skipTest("pandas is not installed")
+        types = {row["name"]: row["type"] for row in epsim.metrics()}
+        dtypes = self.run_.to_pandas().dtypes
+        self.assertIn(None, self.run_.figures.values())
+        for name, dtype in dtypes.items():
+            self.assertEqual(dtype == object, types[name] == "str", name)
+
+    def test_refuses_arguments_that_are_none(self):
+        for name, value in (("threads", -1), ("threads", 2.0), ("threads", 2**40), ("strict_calibration", "yes")):
+            with self.assertRaises(epsim.InputError) as caught:
+                epsim.run(SMALL, **{name: value})
+            self.assertEqual(caught.exception.key, name)
+        with self.assertRaises(epsim.InputError) as caught:  # small.yaml is priced by other hardware's measurements
+            epsim.run(SMALL, strict_calibration=True)
+        self.assertEqual(caught.exception.key, "strict_calibration")
+        self.assertNotIn("--strict", str(caught.exception))
+        for folder in (None, 3):
+            with self.assertRaises(TypeError):
+                self.run_.save(folder)
+
+    def test_is_not_pickled(self):
+        with self.assertRaisesRegex(TypeError, "epsim.Run cannot be pickled"):
+            pickle.dumps(self.run_)
+
+    def test_progress_reaches_the_end(self):
+        seen = []
+        epsim.run(SMALL, progress=lambda done, every: seen.append((done, every)))
+        self.assertEqual(seen[-1], (40, 40))
+
+    def test_runs_and_records_the_files_as_they_are_now(self):
+        def requests(count):
+            return "t,i,o\n" + "".join(f"{i},100,4\n" for i in range(count))
+
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "requests.csv")
+            file.write_text(requests(3))
+            change = {"requests": {"kind": "csv", "path": file, "arrival_column": "t", "input_column": "i", "output_column": "o"}}
+            scenario = epsim.load(SMALL, change)
+            first = epsim.run(scenario)
+            file.write_text(requests(5))
+            runs = [epsim.run(scenario), epsim.compare(scenario, "base", seeds=2)["base"],
+                    epsim.run(SMALL, change)]
+        inputs = [run.to_dict()["inputs"] for run in (first, *runs)]
+        self.assertEqual(len(first.requests["arrival_ps"]), 3)
+        self.assertEqual([len(run.requests["arrival_ps"]) for run in runs], [5] * 3)
+        self.assertNotEqual(inputs[0], inputs[1])
+        self.assertEqual((inputs[1], inputs[2]), (inputs[3], inputs[3]))
 
 
 LONG = {"requests.count": 200000}  # minutes: cut short

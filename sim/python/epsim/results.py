@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import html
 import json
-from typing import Any
+import os
+import shutil
+import weakref
+from typing import Any, Iterator
 
 from . import _native
 
@@ -47,25 +50,48 @@ class Report:
 
     def save(self, path: Any) -> None:
         """Writes the page to `path`."""
-        with open(path, "w", encoding="utf-8") as out:
+        with open(os.fspath(path), "w", encoding="utf-8") as out:
             out.write(self.html)
+
+    def __repr__(self) -> str:
+        return f"<epsim.Report of {len(self.html)} characters of HTML>"
 
     def _repr_html_(self) -> str:
         return (f'<iframe srcdoc="{html.escape(self.html, quote=True)}" style="width:100%;height:720px;border:0">'
                 "</iframe>")
 
 
-class _Answer:
-    """What all results share: text, JSON, a report. This one has no folder of files: save() writes its JSON."""
+class _Native:
+    """A value of the compiled part: it never changes, so that copies are itself, and it is not pickled."""
 
     def __init__(self, native: Any):
         self._native = native
 
-    def __deepcopy__(self, memo: dict) -> "_Answer":
-        return self  # nothing of it changes
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Any:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"epsim.{type(self).__name__} cannot be pickled; pickle its to_dict() or to_pandas(), or save() it")
+
+
+def leave_no_folder(native: Any, folder: str) -> None:
+    """The temporary folder of a value of the compiled part goes at the end of the program too; "": it has none."""
+    if folder:
+        weakref.finalize(native, shutil.rmtree, folder, ignore_errors=True)
+
+
+class _Answer(_Native):
+    """What all results share: text, JSON, a report. This one has no folder of files: save() writes its JSON."""
 
     def __str__(self) -> str:
         return self._native.text()
+
+    def __repr__(self) -> str:
+        first = next((line.strip() for line in str(self).splitlines() if line.strip()), "")
+        return f"<epsim.{type(self).__name__}: {first[:100]}>"
 
     def to_dict(self) -> dict:
         """What the program prints with --json, or its main JSON file, as a dict; keys are attributes too."""
@@ -73,7 +99,7 @@ class _Answer:
 
     def save(self, path: Any, overwrite: bool = False) -> None:
         """Writes what the program prints with --json, byte for byte."""
-        with open(path, "w" if overwrite else "x", encoding="utf-8") as out:
+        with open(os.fspath(path), "w" if overwrite else "x", encoding="utf-8") as out:
             out.write(self._native.json())
 
     def report(self) -> Report:
@@ -93,7 +119,7 @@ class _Result(_Answer):
 
     def save(self, folder: Any, overwrite: bool = False) -> None:
         """Writes the folder that the program writes for the same scenario, byte for byte."""
-        self._native.save(str(folder), overwrite)
+        self._native.save(os.fspath(folder), overwrite)
 
     def report(self) -> Report:
         """The report of `epsim report` on this result, for a cell or a file."""
@@ -109,6 +135,15 @@ def _pandas():
     except ImportError as missing:
         raise ImportError("to_pandas() needs pandas") from missing
     return pandas
+
+
+def _frame(rows: Any, **options: Any) -> Any:
+    """A DataFrame; where a figure has no value its column is float64 with NaN, not objects."""
+    out = _pandas().DataFrame(rows, **options)
+    for name in out.columns[out.dtypes == object]:
+        if not any(isinstance(value, (str, bool, list, dict)) for value in out[name]):
+            out[name] = out[name].astype(float)
+    return out
 
 
 def _bars(rows: list[tuple[str, float]], unit: str) -> str:
@@ -135,6 +170,24 @@ def _table(heads: list[str], rows: list[list[Any]]) -> str:
 
 
 _SHOWN = ["ttft_mean_ms", "tpot_mean_ms", "output_tokens_per_s", "requests_per_s", "kv_lost_to_copies_share"]
+
+
+class _ByPolicy:
+    """Of several policies: result["eplb"], and a loop over it gives their labels."""
+
+    labels: list[str]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.labels)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __contains__(self, label: object) -> bool:
+        return label in self.labels
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.labels
 
 
 def _row_of(result: Any, label: str) -> Figures:
@@ -223,7 +276,7 @@ class Run(_Result):
         if what not in ("figures", "requests", "series"):
             raise ValueError(f"'{what}' is none of figures, requests, series")
         if what == "figures":
-            return _pandas().DataFrame([self.figures], index=[self.label])
+            return _frame([self.figures], index=[self.label])
         return _pandas().DataFrame(getattr(self, what))
 
     def __dir__(self) -> list[str]:
@@ -250,7 +303,7 @@ for _row in _METRICS:
         setattr(Run, _row["name"], _metric_property(_row))
 
 
-class Comparison(_Result):
+class Comparison(_ByPolicy, _Result):
     """Several policies on the same requests and the same routing: comparison["eplb"] is a Run of the first seed."""
 
     scenario = _scenario
@@ -274,15 +327,6 @@ class Comparison(_Result):
             raise KeyError(f"'{label}' was not compared; there are {', '.join(self._labels)}")
         return Run(self._native.run(self._labels.index(label)))
 
-    def __iter__(self):
-        return iter(self._labels)
-
-    def __len__(self) -> int:
-        return len(self._labels)
-
-    def _ipython_key_completions_(self) -> list[str]:
-        return self.labels
-
     @property
     def conclusion(self) -> str:
         """The conclusion in words."""
@@ -293,7 +337,7 @@ class Comparison(_Result):
         pandas = _pandas()
         rows = [self._native.figures(p, s) for p in range(len(self._labels)) for s in range(len(self.seeds))]
         index = pandas.MultiIndex.from_product([self._labels, self.seeds], names=["policy", "seed"])
-        return pandas.DataFrame(rows, index=index)
+        return _frame(rows, index=index)
 
     def __repr__(self) -> str:
         return f"<epsim.Comparison of {', '.join(self._labels)} on {self.scenario}>"
@@ -308,10 +352,11 @@ class Comparison(_Result):
         return f"<b>{html.escape(repr(self))}</b>{table}{_bars(bars, 'ms mean TTFT')}{words}"
 
 
-class Goodput(_Result):
-    """The request rate that each policy sustains: found["eplb"].slo_requests_per_s.mean, or knee_requests_per_s.
+class Goodput(_ByPolicy, _Result):
+    """The request rate that each policy sustains: found["eplb"].slo_requests_per_s.mean, or without an SLO
+    found["eplb"].knee.knee_requests_per_s.mean.
 
-    Tables: goodput, a row for each policy and seed; curve, a row for each rate that was run."""
+    Tables: knees, a row for each policy and seed; curve, a row for each rate that was run."""
 
     scenario = _scenario
 
@@ -333,9 +378,6 @@ class Goodput(_Result):
     def __getitem__(self, label: str) -> Figures:
         return _row_of(self, label)
 
-    def _ipython_key_completions_(self) -> list[str]:
-        return self.labels
-
     def __repr__(self) -> str:
         return f"<epsim.Goodput of {', '.join(self.labels)} on {self.scenario}>"
 
@@ -343,12 +385,12 @@ class Goodput(_Result):
         """A DataFrame of a table; None: a row for each policy, over seeds, as the `policies` of goodput.json."""
         if table is not None:
             return _pandas().DataFrame(_table_of(self, table))
-        return _pandas().json_normalize(self.to_dict()["policies"])
+        return _frame(_pandas().json_normalize(self.to_dict()["policies"]))
 
     def _chart(self) -> str:
-        rows = self.to_dict()["policies"]
-        figure = next((name for name in ("slo_requests_per_s", "knee_requests_per_s") if name in rows[0]), None)
-        return _bars([(row["policy"], row[figure]["mean"]) for row in rows], "requests/s") if figure else ""
+        rates = {row["policy"]: (row["slo_requests_per_s"] if "slo_requests_per_s" in row else
+                                 row["knee"]["knee_requests_per_s"])["mean"] for row in self.to_dict()["policies"]}
+        return _bars([(label, rate) for label, rate in rates.items() if rate is not None], "requests/s")
 
 
 class _FolderResult(_Result):
@@ -370,11 +412,15 @@ class _FolderResult(_Result):
 
     def save(self, folder: Any, overwrite: bool = False) -> None:
         """Copies its folder to `folder`."""
-        self._native.save(str(folder), overwrite)
+        self._native.save(os.fspath(folder), overwrite)
 
 
 class Sweep(_FolderResult):
-    """A sweep. Tables: results, a row for each point; intervals with several seeds; knees and curve of searches."""
+    """A sweep. Tables: results, a row for each point; intervals with several seeds; winners, the best policy at each
+    combination, with several policies; knees and curve of searches."""
+
+    def __repr__(self) -> str:
+        return f"<epsim.Sweep of {len(self.tables['results']['point'])} points>"
 
     def _chart(self) -> str:
         results = self.tables["results"]
@@ -414,7 +460,7 @@ class Reproduction(_FolderResult):
 
     def to_pandas(self, table: Any = None) -> Any:
         """A DataFrame with a row for each figure of a claim."""
-        return _pandas().DataFrame(self.claims)
+        return _frame(self.claims)
 
     def _chart(self) -> str:
         verdicts = [row["verdict"] for row in self.claims]
@@ -466,7 +512,7 @@ class Plan(_Answer):
     def save(self, path: Any, format: str = "epsim", overwrite: bool = False) -> None:
         """Writes the plan file; format: epsim, or that of an engine: sglang, trtllm, vllm, vllm-ascend."""
         content = self._native.file(format)
-        with open(path, "wb" if overwrite else "xb") as out:
+        with open(os.fspath(path), "wb" if overwrite else "xb") as out:
             out.write(content)
 
     def report(self) -> Report:
@@ -478,7 +524,7 @@ class Plan(_Answer):
         return _bars(rows, "balancedness, mean of layers")
 
 
-class Balance(_Answer):
+class Balance(_ByPolicy, _Answer):
     """Balancedness and KV room of several policies' plans: balanced["eplb"].balancedness_mean."""
 
     @property
@@ -489,12 +535,9 @@ class Balance(_Answer):
     def __getitem__(self, label: str) -> Figures:
         return _row_of(self, label)
 
-    def _ipython_key_completions_(self) -> list[str]:
-        return self.labels
-
     def to_pandas(self) -> Any:
         """A DataFrame with a row for each policy."""
-        return _pandas().DataFrame(self.to_dict()["policies"]).set_index("policy")
+        return _frame(self.to_dict()["policies"]).set_index("policy")
 
     def _chart(self) -> str:
         return _bars([(row["policy"], row["balancedness_mean"]) for row in self.to_dict()["policies"]], "balancedness")

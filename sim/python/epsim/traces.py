@@ -8,7 +8,7 @@ from typing import Any, Optional, Sequence
 from . import _native
 from .arguments import flag, named, refused, several, text, whole
 from .errors import InputError
-from .results import _Answer, _bars, _pandas, _read
+from .results import _Answer, _Native, _bars, _frame, _pandas, _read, leave_no_folder
 
 
 _ALL = 2**63 - 1
@@ -27,11 +27,14 @@ def _range(name: str, given: Any) -> tuple[int, int]:
     return first, end - first
 
 
-class Trace:
+_MOST_CELLS = 2048  # that a heat map in a notebook's cell shows: 240 kB
+
+
+class Trace(_Native):
     """A routing trace: load rows (steps), single tokens, or both. Arrays are read only, over the trace's own memory."""
 
     def __init__(self, native: Any, title: str):
-        self._native = native
+        super().__init__(native)
         self._title = title
 
     @property
@@ -96,6 +99,9 @@ class Trace:
     def __str__(self) -> str:
         return self._title + "\n" + self._native.text().partition("\n")[2]
 
+    def __repr__(self) -> str:
+        return f"<epsim.traces.Trace: {self._title}>"
+
     def _repr_html_(self) -> str:
         from html import escape
 
@@ -110,11 +116,14 @@ class RoutingModel:
 
     def save(self, path: Any) -> None:
         """Writes the model's YAML file."""
-        with open(path, "w", encoding="utf-8") as out:
+        with open(os.fspath(path), "w", encoding="utf-8") as out:
             out.write(self.yaml)
 
     def __str__(self) -> str:
         return self.yaml
+
+    def __repr__(self) -> str:
+        return f"<epsim.traces.RoutingModel: {len(self.yaml.splitlines())} lines of YAML>"
 
 
 class TraceComparison(_Answer):
@@ -129,9 +138,12 @@ class TraceComparison(_Answer):
         """1 = alike in every statistic; the mean over them of max(0, 1 - deviation)."""
         return self.to_dict()["goodness"]
 
+    def __repr__(self) -> str:
+        return f"<epsim.traces.TraceComparison: goodness {self.goodness:.3g}>"
+
     def to_pandas(self) -> Any:
         """A DataFrame with a row for each statistic: a, b, and deviation_share or deviation."""
-        return _pandas().DataFrame(self.to_dict()["statistics"]).set_index("statistic")
+        return _frame(self.to_dict()["statistics"]).set_index("statistic")
 
     def _chart(self) -> str:
         rows = self.to_dict()["statistics"]
