@@ -195,6 +195,8 @@ py::dict columns_of(const std::vector<ResultTable>& tables) {
 void bind_folders(py::module_& m) {
   py::class_<FolderStudy>(m, "FolderStudy")
       .def_property_readonly("folder", [](const FolderStudy& s) { return s.folder.string(); })
+      .def_property_readonly(
+          "temporary", [](const FolderStudy& s) { return s.temporary ? s.temporary->path().string() : std::string(); })
       .def("text", [](const FolderStudy& s) { return s.text; })
       .def("json", [](const FolderStudy& s) { return s.json; })
       .def("tables", [](const FolderStudy& s) { return columns_of(s.tables); })

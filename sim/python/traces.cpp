@@ -25,6 +25,7 @@ struct Trace {
     path = from;
     file = std::make_shared<TraceFile>(from);
   }
+  bool is_temporary() const { return temporary != nullptr || (opened && opened->imported()); }
 };
 
 ImportOptions import_options(const py::dict& given) {
@@ -143,6 +144,8 @@ void save(const Trace& t, const std::string& to, const std::string& format, bool
 void bind_traces(py::module_& m) {
   py::class_<Trace, std::shared_ptr<Trace>>(m, "Trace")
       .def_property_readonly("path", [](const Trace& t) { return t.path.string(); })
+      .def_property_readonly("temporary",
+                             [](const Trace& t) { return t.is_temporary() ? t.path.parent_path().string() : ""; })
       .def("info", &info_of)
       .def("loads", &trace_loads)
       .def("tokens", &trace_tokens)

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -118,6 +119,14 @@ class TracesTest(unittest.TestCase):
         self.assertIn("<svg", trace._repr_html_())
         self.assertEqual(trace.to_dict()["format"], 1)
         self.assertIn("olmoe", epsim.traces.presets())
+
+    def test_a_script_leaves_no_folder(self):
+        # A thread that still waits at the end keeps the trace.
+        script = ("import epsim, threading\nt = epsim.traces.generate('olmoe', rows=1, sources=1, tokens_per_row=8)\n"
+                  "threading.Thread(target=lambda: (threading.Event().wait(), t), daemon=True).start()\nprint(t.path)\n")
+        path = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.strip()
+        self.assertTrue(path.endswith("trace.h5"))
+        self.assertFalse(pathlib.Path(path).parent.exists())
 
     def test_refuses_bad_input(self):
         for rows, tokens in ((None, None), (1, 1), (0, None)):

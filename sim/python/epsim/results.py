@@ -396,6 +396,10 @@ class Goodput(_ByPolicy, _Result):
 class _FolderResult(_Result):
     """A study with a folder of its own."""
 
+    def __init__(self, native: Any):
+        super().__init__(native)
+        leave_no_folder(native, native.temporary)
+
     @property
     def folder(self) -> str:
         """Its folder; a temporary one, which goes with the result, where none was named."""

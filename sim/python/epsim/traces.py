@@ -36,6 +36,7 @@ class Trace(_Native):
     def __init__(self, native: Any, title: str):
         super().__init__(native)
         self._title = title
+        leave_no_folder(native, native.temporary)
 
     @property
     def info(self) -> dict[str, Any]:
