@@ -1,5 +1,6 @@
 """Traces: generated, read and fitted as the program does."""
 
+import copy
 import json
 import os
 import pathlib
@@ -117,6 +118,11 @@ class TracesTest(unittest.TestCase):
                 self.assertEqual(str(epsim.traces.read(f"{folder}/{file}", experts=experts)), printed)
         self.assertIn("16 MoE layers", str(trace))
         self.assertIn("<svg", trace._repr_html_())
+        self.assertEqual(repr(trace), "<epsim.traces.Trace: generated trace>")
+        large = epsim.traces.generate("deepseek-r1-prefill", rows=1, sources=1, tokens_per_row=8)
+        self.assertIn("8 of 58 layers", large._repr_html_())  # 8 x 256 cells
+        self.assertLess(len(large._repr_html_()), 300000)
+        self.assertIs(copy.deepcopy(trace), trace)
         self.assertEqual(trace.to_dict()["format"], 1)
         self.assertIn("olmoe", epsim.traces.presets())
 
@@ -132,6 +138,30 @@ class TracesTest(unittest.TestCase):
         for rows, tokens in ((None, None), (1, 1), (0, None)):
             with self.assertRaises(epsim.InputError):
                 epsim.traces.generate("olmoe", rows=rows, tokens=tokens)
+        for options, key in (({}, "rows"), ({"rows": 1.0}, "rows"), ({"rows": 1, "seed": -1}, "seed")):
+            with self.assertRaises(epsim.InputError) as caught:
+                epsim.traces.generate("olmoe", **options)
+            self.assertEqual(caught.exception.key, key)
+            self.assertNotIn("--", str(caught.exception))
+        for options in ({"top_k": 8.0}, {"top_k": "8"}, {"model": 3}, {"layer_numbers": ["3"]}):
+            with self.assertRaises(epsim.InputError) as caught:
+                epsim.traces.read("nowhere.h5", **options)
+            self.assertEqual([caught.exception.key], list(options))
+        trace = epsim.traces.generate("olmoe", rows=1, sources=1, tokens_per_row=8)
+        for options in ({"rows": 5}, {"rows": (0.5, 1)}, {"layers": ["3"]}):
+            with self.assertRaises(epsim.InputError) as caught:
+                trace.slice(**options)
+            self.assertEqual([caught.exception.key], list(options))
+        with self.assertRaisesRegex(epsim.InputError, "there is no folder .*nodir"):
+            trace.save("nodir/trace.h5")
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaises(epsim.InputError) as caught:
+                trace.save(f"{folder}/trace", format="epsin")
+            self.assertEqual((caught.exception.key, caught.exception.allowed[0]), ("format", "epsim"))
+            with self.assertRaises(epsim.InputError) as caught:  # it holds loads alone
+                trace.save(f"{folder}/trace.csv", format="token_csv")
+            self.assertIsNone(caught.exception.file)
+            self.assertNotIn("epsim-trace-", str(caught.exception))
         with self.assertRaises(epsim.InputError) as caught:
             epsim.traces.generate("olmo", rows=1)
         self.assertEqual(caught.exception.allowed[0], "olmoe")

@@ -95,7 +95,8 @@ class Trace(_Native):
 
     def save(self, path: Any, format: str = "epsim", overwrite: bool = False) -> None:
         """Writes the trace; format: epsim (HDF5, traces/FORMAT.md), or one of `epsim trace convert --help`."""
-        self._native.save(os.fspath(path), format, overwrite)
+        with named({}, self.path if self._native.temporary else ""):
+            self._native.save(os.fspath(path), text("format", format), flag("overwrite", overwrite))
 
     def __str__(self) -> str:
         return self._title + "\n" + self._native.text().partition("\n")[2]
@@ -106,7 +107,11 @@ class Trace(_Native):
     def _repr_html_(self) -> str:
         from html import escape
 
-        return f"<pre>{escape(str(self))}</pre>{self._native.heatmap()}"
+        numbers = self.info["layer_numbers"]
+        step = -(-len(numbers) * self.info["experts"] // _MOST_CELLS)
+        shown = self if step == 1 else self.slice(layers=numbers[::step])
+        note = "" if step == 1 else f"<p>The picture has {len(numbers[::step])} of {len(numbers)} layers.</p>"
+        return f"<pre>{escape(str(self))}</pre>{note}{shown._native.heatmap()}"
 
 
 class RoutingModel:
