@@ -1,6 +1,8 @@
 """Policies that are Python functions."""
 
+import copy
 import functools
+import pickle
 import unittest
 
 import epsim
@@ -129,6 +131,12 @@ class PolicyTest(unittest.TestCase):
         for name in ("a/b", "../b", ".hidden"):
             with self.assertRaisesRegex(epsim.InputError, "cannot name files"):
                 epsim.compare(SMALL, ["base", epsim.policy(in_order.function, name=name)])
+
+    def test_is_pickled_by_its_name(self):
+        self.assertIs(pickle.loads(pickle.dumps(in_order)), in_order)
+        self.assertIs(copy.deepcopy(in_order), in_order)
+        with self.assertRaises((pickle.PicklingError, AttributeError)):
+            pickle.dumps(epsim.policy(lambda loads, shape: [], name="nameless"))
 
     def test_no_policies_are_refused(self):
         for study in (epsim.compare, epsim.goodput):

@@ -24,6 +24,11 @@ class Policy:
         if not self.name:
             raise TypeError(f"{function!r} has no name of its own; give one, as in name='mine'")
         self.__doc__ = function.__doc__
+        self.__module__ = getattr(function, "__module__", None)
+        self.__qualname__ = getattr(function, "__qualname__", self.name)
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # pickled as functions are: by the name at the top of its module
 
     def __call__(self, *arguments: Any) -> Any:
         out = self.function(*arguments)
