@@ -38,6 +38,32 @@ Scenario first_scenario(const SweepRequest& request) {
   throw *first;
 }
 
+// Whether it says that there is no policy of that name, neither in the scenario nor of our own.
+bool is_unknown_policy(const InputError& error) {
+  return error.place.key == "policies" && error.place.file.empty() && error.problem.starts_with("unknown policy");
+}
+
+// Refuses a policy that no combination knows: all its points would fail, one after the other.
+void check_policies(const SweepRequest& request) {
+  const std::size_t listed = request.policies.size() - request.added;
+  for (std::size_t p = 0; p < listed; ++p) {
+    std::optional<InputError> unknown;
+    bool known = false;
+    for (std::size_t i = p; i < count_points(request) && !known; i += request.policies.size()) {
+      try {
+        scenario_at(request, i);
+        known = true;
+      } catch (const InputError& e) {
+        known = !is_unknown_policy(e);
+        unknown = e;
+      }
+    }
+    if (!known) {
+      throw *unknown;
+    }
+  }
+}
+
 // The inputs of the sweep as its folder keeps them.
 std::string manifest_of(const SweepRequest& request, const std::string& scenario) {
   Json out = manifest_head(kSweepFormat);
@@ -105,7 +131,9 @@ struct OpenSweep {
   }
   static Scenario checked(const SweepRequest& request) {
     check_axes(request.axes, request.overrides, request.policies.size());
-    return first_scenario(request);
+    Scenario first = first_scenario(request);
+    check_policies(request);
+    return first;
   }
 
   Scenario first;

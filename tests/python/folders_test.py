@@ -78,6 +78,30 @@ class SweepTest(unittest.TestCase):
             epsim.sweep(SMALL, {"seed": [1]}, slo="ttft.p99<1s")  # as the program, without --measure goodput
         self.assertEqual(caught.exception.key, "slo")
 
+    def test_refuses_a_policy_that_is_none_before_any_point_runs(self):
+        ran = []
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaises(epsim.InputError) as caught:
+                epsim.sweep(SMALL, {"seed": [1, 2]}, ["base", "elpb"], overrides=FEW, folder=f"{folder}/sweep",
+                            progress=lambda done, every: ran.append(done))
+            self.assertFalse(pathlib.Path(folder, "sweep").exists())
+            self.assertEqual(2, program("sweep", SMALL, "--vary", "seed=1,2", "--policies", "base,elpb", "-q", "-o",
+                                        f"{folder}/sweep", *SET))
+        self.assertEqual((caught.exception.key, caught.exception.allowed[0]), ("policies", "eplb"))
+        self.assertEqual(max(ran, default=0), 0)
+        # A label that some combinations know is of these alone.
+        known = epsim.sweep(SMALL, {"policies": [{}, {"mine": {"kind": "eplb"}}]}, "mine", overrides=FEW)
+        self.assertEqual([bool(error) for error in known.tables["results"]["error"]], [True, False])
+
+    def test_refuses_arguments_that_are_none(self):
+        for name, value in (("tolerance", 0.1), ("measure", 3), ("retry_failed", 1), ("folder", 5)):
+            with self.assertRaises(epsim.InputError) as caught:
+                epsim.sweep(SMALL, {"seed": [1]}, **{name: value})
+            self.assertEqual(caught.exception.key, name)
+        with self.assertRaises(epsim.InputError) as caught:
+            epsim.sweep(SMALL, ["seed=1"])
+        self.assertEqual(caught.exception.key, "vary")
+
     def test_one_value_needs_no_list(self):
         results = epsim.sweep(SMALL, {"requests.rate": "10/s", "seed": 3}, overrides=FEW).tables["results"]
         self.assertEqual(results["ttft_mean_ms"][0], epsim.run(SMALL, {**FEW, "requests.rate": "10/s"}).ttft_mean_ms)
