@@ -116,6 +116,24 @@ TraceHour busy_hour(const RequestTrace& trace, double share) {
   return {start, length, static_cast<double>(requests) / length};
 }
 
+double mean_rate(const RequestTrace& trace) {
+  const auto& all = trace.requests;
+  return static_cast<double>(all.size() - 1) / to_seconds(all.back().arrival - all.front().arrival).count();
+}
+
+// The hour on the recording's own clock, in which slices are stated, at the rate that `rate` or `time_scale` give it.
+TraceHour recorded_hour(Config config, const RequestTrace& asked, double share) {
+  const auto slice = config.root().section("requests").maybe<Seconds>("slice_start");
+  for (const char* key : {"rate", "rate_by", "time_scale"}) {
+    config.set(fmt::format("requests.{}=null", key));
+  }
+  const RequestTrace recorded = read_scenario(config, {}).requests;
+  TraceHour out = busy_hour(recorded, share);
+  out.rate *= mean_rate(asked) / mean_rate(recorded);
+  out.start_s += slice.value_or(Seconds{}).count();
+  return out;
+}
+
 // "craft:8" has 8 copies under the label craft_r8: the policy's replication_factor or else its num_redundant_experts.
 std::vector<std::string> read_policies(const std::vector<std::string>& names, std::vector<std::string>& settings) {
   constexpr std::string_view kPerGpu = "replication_factor";
@@ -269,7 +287,7 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
     throw InputError({"", 0, "time_share"}, kOneRate);
   }
   const RateKey key = generated ? rate_key(written) : RateKey{};
-  const TraceHour peak = generated ? TraceHour{.rate = key.rate} : busy_hour(scenario.requests, time_share);
+  const TraceHour peak = generated ? TraceHour{.rate = key.rate} : recorded_hour(config, scenario.requests, time_share);
   double output = 0;
   for (const Request& r : scenario.requests.requests) {
     output += r.output_tokens / static_cast<double>(scenario.requests.requests.size());
@@ -280,8 +298,11 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
       in_flight + fmt::format("{:.4g} requests/s{} {}", out.asked_rate,
                               key.at_peak ? ", Poisson arrivals at the peak of" : " as in", scenario.requests.source);
   if (!scenario.make_requests) {
-    q.settings.push_back(fmt::format("requests.slice_start={}s", peak.start_s));
-    q.settings.push_back(fmt::format("requests.slice_length={}s", peak.length_s));
+    q.settings.push_back(fmt::format("requests.slice_start={:.12g}s", peak.start_s));
+    q.settings.push_back(fmt::format("requests.slice_length={:.12g}s", peak.length_s));
+    if (written.has("time_scale")) {
+      q.settings.emplace_back("requests.time_scale=null");  // the rate below says it
+    }
     out.demand += time_share < 1
                       ? fmt::format(", {:.4g} % of whose hours are no busier than that from {:.0f} s on",
                                     100 * time_share, peak.start_s)

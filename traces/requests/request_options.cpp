@@ -21,7 +21,10 @@ RequestOptions read_request_options(ConfigReader& in, Seed seed, EqualTimes equa
     o.slice_length = checked_ticks(in, kSliceLength, *length);
   }
   o.rate = in.maybe<RequestsPerSecond>(kRecordingKeys["rate"]);
-  in.check(!(o.rate && in.has("time_scale")), "time_scale", "rate and time_scale exclude each other; state one.");
+  const bool scaled = in.maybe<double>(kRecordingKeys["time_scale"]).has_value();
+  in.check(!(o.rate && scaled), "time_scale", "rate and time_scale exclude each other; state one.");
+  const bool by = in.maybe<std::string>(kRecordingKeys["rate_by"]).has_value();
+  in.check(o.rate || !by, "rate_by", "it says how `rate` is reached, and no rate is stated.");
   if (o.rate) {
     o.rate_by = in.read<RateMethod>(kRecordingKeys["rate_by"]);
   } else {
