@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "models/catalogue/catalogue.h"
@@ -46,13 +47,15 @@ const EngineProfile& engine_of(const NewScenario& r) {
   return read_engine_profile(serving);
 }
 
-constexpr std::string_view kLoadsText =
-    "loads:  # what the run is scored on; a recording of yours: {kind: trace_file, path: ...}, from epsim trace "
-    "import\n"
-    "  kind: skew  # synthetic: the hottest expert of a layer has low to high times the mean\n"
-    "  low: 1.5\n  high: 4.0\n  high_share: 0.3\n\n"
-    "plan_loads:  # what policies plan from\n  kind: skew\n  low: 1.5\n  high: 4.0\n  high_share: 0.3\n\n"
-    "policy: base  # of epsim run; epsim list policies\n";
+std::string loads_text(const MoeSpec& model) {
+  const Skew skew = init_skew(model);
+  const std::string range = fmt::format("  low: {:.3g}\n  high: {:.3g}\n  high_share: 0.3\n\n", skew.low, skew.high);
+  return "loads:  # what the run is scored on; a recording of yours: {kind: trace_file, path: ...}, from epsim trace "
+         "import\n"
+         "  kind: skew  # synthetic: the hottest expert of a layer has low to high times the mean\n" +
+         range + "plan_loads:  # what policies plan from\n  kind: skew\n" + range +
+         "policy: base  # of epsim run; epsim list policies\n";
+}
 
 }  // namespace
 
@@ -94,7 +97,13 @@ std::string scenario_document(const NewScenario& r, const std::string& serving, 
       "  kind: poisson\n  rate: {}/s  # epsim goodput finds the highest that is served\n  count: 500\n"
       "  input_tokens: 2000\n  output_tokens: 500\n\n",
       nodes);
-  return out + (dense ? "" : std::string(kLoadsText));
+  return out + (dense ? "" : loads_text(find_model(r.model)));
+}
+
+// Rounded down, so that the text is within the limit.
+Skew init_skew(const MoeSpec& model, double times) {
+  const double most = std::floor(100.0 * model.experts / model.top_k) / 100;
+  return {std::min(most, 1 + 0.5 * times), std::min(most, 1 + 3 * times)};
 }
 
 Scenario read_document(const std::string& text) {

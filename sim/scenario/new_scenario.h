@@ -19,6 +19,13 @@ struct NewScenario {
 std::string scenario_document(const NewScenario& wanted, const std::string& serving = "",
                               const std::string& dispatch = "");
 
+// Of the loads in that document: lowest and highest max / mean of a layer, 1.5 and 4 with `times` 1, their excess over 1
+// `times` as large. No more than every token choosing the hottest expert: experts / top-k.
+struct Skew {
+  double low, high;
+};
+Skew init_skew(const MoeSpec& model, double times = 1);
+
 // As read_scenario(), of a document that stands in no file. Throws InputError.
 Scenario read_document(const std::string& text);
 

@@ -10,7 +10,9 @@
 #include <tuple>
 #include <utility>
 
+#include "models/catalogue/model_catalogue.h"
 #include "sim/cluster/prepare.h"
+#include "sim/scenario/new_scenario.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/capacity_chain.h"
 #include "sim/study/capacity_scenario.h"
@@ -234,8 +236,13 @@ std::vector<CapacityWhatIf> what_ifs_of(const CapacityQuestion& question, const 
   add(std::string(kSlower), 0, all, all_at_speed(question, all.pools, 1 / (1 + kStepError)));
   const bool own = std::any_of(question.settings.begin(), question.settings.end(),
                                [](const std::string& setting) { return setting.starts_with("loads"); });
-  if (!own && !question.dense) {  // 1.5 and 4 times the mean
-    add("experts half again as skewed", 0, all, {"loads={kind: skew, low: 1.75, high: 5.5, high_share: 0.3}"});
+  if (!own && !question.dense) {
+    const MoeSpec model = find_model(question.model);
+    const Skew expected = init_skew(model), more = init_skew(model, 1.5);
+    if (more.low > expected.low || more.high > expected.high) {
+      add(more.high < 5.5 ? "experts as skewed as their number allows" : "experts half again as skewed", 0, all,
+          {fmt::format("loads={{kind: skew, low: {}, high: {}, high_share: 0.3}}", more.low, more.high)});
+    }
     add("experts loaded evenly", 0, all, {"loads={kind: uniform}"});
   }
   return out;
@@ -358,6 +365,7 @@ void ask_what_ifs(CapacityRuns& runs, const std::atomic<bool>* stop, CapacityOpt
     CapacityWhatIf& asked = option.what_ifs[i];
     asked.answer = runs.ask(asked.share.pools, asked.share.one_in, option.alone, AskedFor::kInstance, asked.growth);
   });
+  std::erase_if(option.what_ifs, [](const CapacityWhatIf& asked) { return !asked.answer.refused.empty(); });
 }
 
 // What the recommended deployment does in other conditions, and its highest rate. The others are asked where it fails,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/cluster/run_policy.h"
+#include "sim/scenario/new_scenario.h"
 #include "tests/support/small_scenario.h"
 
 namespace epsim {
@@ -88,6 +89,21 @@ TEST_CASE("load windows: a policy that plans again is balanced after the change,
 
 TEST_CASE("load windows: one window is the same as its source alone") {
   CHECK(run(with("{windows: [{" + kFirst + ", for: 1s}]}")).fingerprint == run(with("{" + kFirst + "}")).fingerprint);
+}
+
+TEST_CASE("the loads of a new scenario are no more skewed than experts / top-k allows") {
+  const auto skew_of = [](int experts, int top_k, double times) {
+    MoeSpec model;
+    model.experts = experts;
+    model.top_k = top_k;
+    const Skew out = init_skew(model, times);
+    return std::pair(out.low, out.high);
+  };
+  CHECK(skew_of(256, 8, 1) == std::pair(1.5, 4.0));
+  CHECK(skew_of(256, 8, 1.5) == std::pair(1.75, 5.5));
+  CHECK(skew_of(8, 2, 1.5) == std::pair(1.75, 4.0));  // Mixtral
+  CHECK(skew_of(8, 3, 1) == std::pair(1.5, 2.66));
+  CHECK(skew_of(4, 4, 1) == std::pair(1.0, 1.0));
 }
 
 }  // namespace epsim
