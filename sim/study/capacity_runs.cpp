@@ -148,11 +148,11 @@ LoadPoint measured_point(const RunResult& run, double rate, const GoodputOptions
 
 CapacityAnswer answer_of(const ReadyDeployment& deployment, const RunResult& run) {
   CapacityAnswer out;
-  double busy = 0;
+  double busy = 0, time = 0;  // of each GPU
   for (const InstanceTotals& instance : run.instances) {
-    busy += instance.time.total.count();
+    busy += instance.time.total.count() * instance.gpus;
+    time += to_seconds(run.end).count() * instance.gpus;
   }
-  const double time = to_seconds(run.end).count() * static_cast<double>(run.instances.size());
   out.busy = time > 0 ? busy / time : 0;
   const PreparedInstance& last = deployment.prepared.last();
   out.instances = pools_of(deployment.scenario).back().instances;
