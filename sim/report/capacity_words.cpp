@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "sim/report/estimate.h"
@@ -144,8 +145,9 @@ std::string next_text(const CapacityPlan& plan) {
   const CapacityOption& next = plan.study.options[plan.order[1]];
   const std::string which = fmt::format("The next, {} x {} ({}),", next.nodes(), next.node(), short_text(next));
   if (first.price && second.price && second.usd_per_hour == first.usd_per_hour) {
-    return which + (within_budget(plan, second) ? " costs the same, and is closer to its bounds."
-                                                : " costs the same, but is beyond the power limit.");
+    return which + (!within_budget(plan, second) ? " costs the same, but is beyond the power limit."
+                    : second.nodes > first.nodes ? " costs the same, and takes more nodes."
+                                                 : " costs the same, and is closer to its bounds.");
   }
   if (first.price && second.price && second.usd_per_hour < first.usd_per_hour) {
     return fmt::format("{} is {:.1f} % cheaper, but beyond the power limit.", which,
@@ -167,9 +169,11 @@ std::string wins_when(const CapacityPlan& plan, std::size_t i) {
     add(fmt::format("it is cheaper, but draws {} kW: a higher power limit", rounded(cost.watts / 1e3)));
   } else if (first.price && cost.price && option.node() != plan.study.options[plan.order[0]].node()) {
     const double even = (first.usd_per_hour - cost.power_usd_per_hour) / cost.nodes;
+    const double less = 1 - even / cost.price->usd_per_hour;
     if (even > 0) {
-      add(fmt::format("a price below {} usd/h a node, {:.1f} % less than now", rounded(even),
-                      100 * (1 - even / cost.price->usd_per_hour)));
+      add(less < 0.0005
+              ? "any lower price"
+              : fmt::format("a price below {} usd/h a node, {:.1f} % less than now", rounded(even), 100 * less));
     }
   } else if (cost.nodes > first.nodes) {
     add(fmt::format("{} fewer nodes for the same demand", cost.nodes - first.nodes + 1));
@@ -335,14 +339,24 @@ std::string verdict_of(const CapacityPlan& plan, const CapacityAnswer& answer) {
 
 std::string infeasible_words(const CapacityPlan& plan) {
   if (!plan.order.empty()) {
-    const CapacityCost& cost = plan.costs[plan.order.front()];
+    // How far beyond the limits; an unknown price or power is beyond any.
+    const auto beyond = [&](std::size_t i) {
+      const CapacityCost& c = plan.costs[i];
+      constexpr double kUnknown = std::numeric_limits<double>::infinity();
+      const double usd = c.price ? c.usd_per_hour : kUnknown, watts = c.watts > 0 ? c.watts : kUnknown;
+      return std::max(plan.most_usd_per_hour > 0 ? usd / plan.most_usd_per_hour : 0,
+                      plan.most_watts > 0 ? watts / plan.most_watts : 0);
+    };
+    const std::size_t nearest = *std::min_element(plan.order.begin(), plan.order.end(),
+                                                  [&](std::size_t a, std::size_t b) { return beyond(a) < beyond(b); });
+    const CapacityCost& cost = plan.costs[nearest];
     const std::string budget = plan.most_usd_per_hour > 0 ? rounded(plan.most_usd_per_hour) + " usd/h" : "",
                       power = plan.most_watts > 0 ? rounded(plan.most_watts / 1e3) + " kW" : "";
     return fmt::format(
-        "Infeasible: the cheapest deployment that holds the SLO at {:.4g} requests/s, {} x {}, costs {} and draws {}; "
-        "the "
-        "limit is {}.\n",
-        plan.rate, cost.nodes, plan.study.options[plan.order.front()].node(),
+        "Infeasible: of the deployments that hold the SLO at {:.4g} requests/s the nearest, {} x {}, costs {} and "
+        "draws "
+        "{}; the limit is {}.\n",
+        plan.rate, cost.nodes, plan.study.options[nearest].node(),
         cost.price ? rounded(cost.usd_per_hour) + " usd/h" : "an unknown sum",
         cost.watts > 0 ? rounded(cost.watts / 1e3) + " kW" : "unknown power",
         budget + (budget.empty() || power.empty() ? "" : " and ") + power);

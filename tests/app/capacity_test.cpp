@@ -48,7 +48,7 @@ TEST_CASE("capacity says infeasible with exit code 3, and what comes nearest") {
   check_contains(slow.out, {"Infeasible: no deployment", "Nearest: ", "a request that is alone takes"});
   const Outcome poor = run_epsim(dir, kAsk + "--ttft p99=100ms --budget 1usd/h -o poor");
   CHECK(poor.exit_code == 3);
-  check_contains(poor.out, {"Infeasible: the cheapest deployment", "; the limit is 1.000 usd/h."});
+  check_contains(poor.out, {"Infeasible: of the deployments that hold the SLO", "; the limit is 1.000 usd/h."});
 }
 
 TEST_CASE("capacity refuses what it cannot answer") {
@@ -310,6 +310,15 @@ TEST_CASE("capacity takes a file, and the peak hour of a trace") {
   const Outcome half = run_epsim(dir, "capacity ask.yaml --quick -q -o half --time-share 0.5");
   REQUIRE_MESSAGE(half.exit_code == 0, half.err);
   check_contains(half.out, {"5 requests/s as in", "50 % of whose hours are no busier than that from 0 s on"});
+  // The second hour alone, played twice as fast: 239 requests before the last at 3585 s, 2 x 300 times.
+  std::ofstream(dir / "part.yaml")
+      << "model: olmoe-1b-7b\ndtypes: [bf16]\nslo: ttft.mean<1s\ntimes: 300\nnodes: [DGX-H100]\nsizes: [1]\n"
+         "attention_tp: [8]\npolicies: [contiguous]\nmodes: [together]\nscenario:\n"
+         "  requests: {kind: azure_csv, path: trace.csv, slice_start: 3600s, time_scale: 2}\n";
+  const Outcome part = run_epsim(dir, "capacity part.yaml --quick -q -o part");
+  REQUIRE_MESSAGE(part.exit_code == 0, part.err);
+  check_contains(part.out, {"40 requests/s as in", "its peak 0.996 hours from 3600 s on"});
+  check_contains(slurp(dir / "part/recommended.yaml"), {"slice_start: 3600s", "slice_length: 3585s"});
   // The command line overrides the file, also its lists.
   const Outcome other = run_epsim(
       dir, "capacity ask.yaml --quick -q -o other --slo ttft.mean=2s --times 150 --nodes DGX-H200 --attention-tp 4");
