@@ -113,7 +113,7 @@ std::size_t best_of(std::span<const RateChoice> choices, const RateQuestion& que
 }  // namespace
 
 int side_of_one(const Estimate& ratio, double tolerance) {
-  const double margin = std::isfinite(ratio.half_width) ? ratio.half_width : tolerance;
+  const double margin = std::isfinite(ratio.half_width) ? ratio.half_width : kOneSeed * tolerance;
   return ratio.mean - margin > 1 ? 1 : ratio.mean + margin < 1 ? -1 : 0;
 }
 

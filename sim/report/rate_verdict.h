@@ -23,7 +23,7 @@ struct RateChoice {
 
 struct RateQuestion {
   std::string condition;     // that holds at the rates: "within the SLO"
-  double tolerance = 0;      // relative width of a search's last bracket; a single seed must differ by more
+  double tolerance = 0;      // relative width of a search's last bracket
   std::string more_seeds{};  // the option that gives more than one seed
 };
 
@@ -33,11 +33,15 @@ struct RateVerdict {
   std::string text;         // one sentence; empty where there is nothing to tell
 };
 
-// Where a ratio lies against 1: +1 above, -1 below, 0 not told apart, by its interval; with a single seed, by `tolerance`.
+// What rates of a single seed must differ by, in tolerances: a search is content with one known to within as many
+// (sim/study/slo_curve.cpp), and nothing is known of what chance moves.
+inline constexpr double kOneSeed = 2;
+
+// Where a ratio lies against 1: +1 above, -1 below, 0 not told apart, by its interval; with a single seed, by kOneSeed.
 int side_of_one(const Estimate& ratio, double tolerance);
 
 // Ratios are taken seed by seed. A choice is better than another when the interval of their ratio, which has the seeds and
-// the searches' brackets in it, does not hold 1 (with a single seed: when they differ by more than the tolerance).
+// the searches' brackets in it, does not hold 1 (with a single seed: when they differ by more than kOneSeed tolerances).
 
 // Against the first choice, which is what there is without doing anything: of those better than it the fastest is
 // chosen, or of those not told apart from that the one that takes least KV room, and of equal room the one given first.

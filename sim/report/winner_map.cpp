@@ -123,11 +123,9 @@ class MapDrawing {
   int left_ = 8;
 };
 
-// Under one seed nothing is known of what chance moves, and each of two searched rates is known to within the search's
-// tolerance: a smaller gain than twice that is none.
 double least_gain(const WinnerMap& map) {
   const bool one_seed = map.cells.front().choices.front().by_seed.size() == 1;
-  return one_seed ? std::max(kLeastGain, 2 * map.question.tolerance) : kLeastGain;
+  return one_seed ? std::max(kLeastGain, kOneSeed * map.question.tolerance) : kLeastGain;
 }
 
 Estimate gain_over(const RateChoice& choice, const RateChoice& first, const WinnerMap& map) {

@@ -35,6 +35,14 @@ TEST_CASE("of choices that are told apart neither by rate nor by KV room, the fi
   CHECK(verdict_against_first(choices, kQuestion).chosen == 1);
 }
 
+TEST_CASE("rates of a single seed differ when they are more than twice the tolerance apart") {
+  const auto chosen = [](double other) {
+    return verdict_against_first(std::vector<RateChoice>{{"off", {100}}, {"other", {other}}}, {"", 0.02, ""}).chosen;
+  };
+  CHECK(chosen(103.9) == 0);
+  CHECK(chosen(104.1) == 1);
+}
+
 TEST_CASE("a map's winner gains more than twice the tolerance, whatever takes less KV room") {
   // Under one seed 4.6 % is within the tolerance of the fastest, 7.7 %, and below twice the tolerance over the first.
   const WinnerMap map{{"loads"},
