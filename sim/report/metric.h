@@ -28,17 +28,18 @@ enum class Form : std::uint8_t {
   kText
 };
 
-// Where a metric is shown besides summary.json, the tables of a sweep and metrics.md.
+// Where a metric is shown besides summary.json, the tables of a sweep and metrics.md. The table of them is in
+// metric_rows.cpp.
 struct KeyFigure {
-  int place = 0;                           // among the key figures of a terminal's table and of the page
   std::string label = {};                  // of its column on the page; "" = none
   std::array<std::string, 3> header = {};  // of its column in the terminal's table, the unit last; "" = none
-  double scale = 1;                        // from the metric's unit to that of `header`
-  bool over_seeds = false;                 // a column of the table over several seeds, which has room for few
-  bool csv = false;                        // a column of comparison.csv
   std::string title = {};                  // in sentences; compared over seeds; "" = not compared
   std::string change = {};                 // name of its change from the first policy's, a share (`_share`) or a
                                            // difference; "" = none
+  bool over_seeds = false;                 // a column of the table over several seeds, which has room for few
+  double scale = 1;                        // from the metric's unit to that of `header`
+  bool csv = true;                         // a column of comparison.csv
+  int place = 0;                           // among the key figures of a terminal's table and of the page
   bool has_column() const { return !header.back().empty(); }
 };
 
@@ -48,10 +49,10 @@ struct Metric {
   Better better = Better::kNeither;
   std::function<double(const RunResult&)> number = {};      // kUndefined where it has no value
   std::function<std::string(const RunResult&)> words = {};  // of Form::kText, in place of `number`
-  KeyFigure key = {};
-  std::string section = {};          // of summary.json; "" = the top of the document
-  std::string unit = {}, text = {};  // of its definition
-  std::size_t index = 0;             // in metrics()
+  KeyFigure key = {.csv = false};                           // shown nowhere else
+  std::string section = {};                                 // of summary.json; "" = the top of the document
+  std::string unit = {}, text = {};                         // of its definition
+  std::size_t index = 0;                                    // in metrics()
 
   bool is_text() const { return form == Form::kText; }
 };

@@ -31,6 +31,30 @@ constexpr MetricSection kSections[] = {{"", true},
                                        {"combine_bottleneck", false, true},
                                        {"conservation"}};
 
+// The key figures by their place in the terminal's table and on the page, then those that have a place in neither:
+// label on the page, header on the terminal, title in sentences, name of the change.
+const std::vector<std::pair<std::string_view, KeyFigure>>& key_figure_table() {
+  static const std::vector<std::pair<std::string_view, KeyFigure>> all{
+      {"requests_per_s", {"Served", {"", "served", "req/s"}, "throughput", "requests_per_s_change_share", true}},
+      {"ttft_mean_ms", {"TTFT mean", {"TTFT", "mean", "ms"}, "mean TTFT", "ttft_mean_change_share", true}},
+      {"ttft_p99_ms", {"TTFT p99", {"TTFT", "p99", "ms"}, "p99 TTFT", "", true}},
+      {"itl_mean_ms", {"", {"ITL", "mean", "ms"}, "mean ITL", "itl_mean_change_share", true}},
+      {"tpot_mean_ms", {"TPOT mean", {"TPOT", "mean", "ms"}, "mean TPOT"}},
+      {"itl_p99_ms", {"ITL p99"}},
+      {"e2e_mean_ms", {"End to end", {"E2E", "mean", "s"}, "mean end-to-end", "e2e_mean_change_share", true, 1e-3}},
+      {"output_tokens_per_s_per_gpu", {"Output tokens per GPU", {"output", "tokens", "/s/GPU"}, "output tokens"}},
+      {"balancedness_mean", {"Balance", {"balanced-", "ness", "mean/max"}, "balancedness", "", true}},
+      {"straggler_share", {"Waiting for the slowest"}},
+      {"kv_tokens_per_rank", {"KV room per rank", {"KV pool", "tokens", "/rank"}, "", "kv_tokens_change_share"}},
+      {"kv_pool_gib_per_gpu", {"", {"KV pool", "GiB", "/GPU"}}},
+      {"kv_lost_to_copies_share", {"", {"lost to", "extras", "%"}}},
+      {"kv_peak_use_share", {"KV peak use"}},
+      {"interrupted", {}},
+      {"completed_requests", {}},
+      {"kv_copies_gib_per_gpu", {.change = "copies_change_gib_per_gpu", .csv = false}}};
+  return all;
+}
+
 std::string trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(' '), last = text.find_last_not_of(' ');
   return first == std::string_view::npos ? "" : std::string(text.substr(first, last - first + 1));
@@ -74,6 +98,13 @@ const std::vector<Metric>& metrics() {
       out[i].unit = defined->unit;
       out[i].text = defined->text;
       out[i].index = i;
+    }
+    int place = 0;
+    for (const auto& [name, key] : key_figure_table()) {
+      const auto row = std::ranges::find(out, name, &Metric::name);
+      EPSIM_CHECK(row != out.end(), "the metrics have a row for " + std::string(name));
+      row->key = key;
+      row->key.place = key.has_column() || !key.label.empty() ? ++place : 0;
     }
     return out;
   }();

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <utility>
 
@@ -78,7 +77,7 @@ void add_run(MetricRows& rows) {
        {"row_sharing", kText, kNeither, {}, [](Run r) { return r.row_sharing; }},
        {"load_counts", kText, kNeither, {}, [](Run r) { return std::string(r.whole_counts ? "whole" : "expected"); }},
        {"fingerprint", kText, kNeither, {}, [](Run r) { return r.fingerprint; }},
-       {"interrupted", kFlag, kNeither, [](Run r) { return r.interrupted; }, {}, {.csv = true}},
+       {"interrupted", kFlag, kNeither, [](Run r) { return r.interrupted; }},
        {"overloaded", kFlag, kLower, overloaded},
        {"gpus", kCount, kNeither, [](Run r) { return r.gpus; }}});
 }
@@ -89,7 +88,7 @@ void add_requests(MetricRows& rows) {
       {{"closed_loop_clients", kCount, kNeither, [](Run r) { return r.concurrency > 0 ? r.concurrency : kUndefined; }},
        {"warmup_requests", kCount, kNeither, [](Run r) { return r.warmup; }},
        {"offered_requests", kCount, kNeither, [](Run r) { return r.measured().size(); }},
-       {"completed_requests", kCount, kHigher, [](Run r) { return r.completed; }, {}, {.csv = true}},
+       {"completed_requests", kCount, kHigher, [](Run r) { return r.completed; }},
        {"failed_requests", kCount, kLower, [](Run r) { return r.failed; }},
        {"retried_requests", kCount, kLower, retries},
        {"running_requests", kCount, kNeither, in_state(RequestState::kRunning)},
@@ -102,70 +101,13 @@ void add_throughput(MetricRows& rows) {
   add_rows(rows, "throughput",
            {{"duration_s", kNumber, kLower, [](Run r) { return duration_of(r).count(); }},
             {"offered_requests_per_s", kNumber, kNeither, offered_rate},
-            {"requests_per_s",
-             kNumber,
-             kHigher,
-             [](Run r) { return per_second(r, r.completed); },
-             {},
-             {.place = 1,
-              .label = "Served",
-              .header = {"", "served", "req/s"},
-              .over_seeds = true,
-              .csv = true,
-              .title = "throughput",
-              .change = "requests_per_s_change_share"}},
+            {"requests_per_s", kNumber, kHigher, [](Run r) { return per_second(r, r.completed); }},
             {"input_tokens_per_s", kNumber, kHigher, [](Run r) { return per_second(r, r.input_tokens); }},
             {"output_tokens_per_s", kNumber, kHigher, [](Run r) { return per_second(r, r.output_tokens); }},
             {"input_tokens_per_s_per_gpu", kNumber, kHigher,
              [](Run r) { return ratio(per_second(r, r.input_tokens), r.gpus); }},
-            {"output_tokens_per_s_per_gpu",
-             kNumber,
-             kHigher,
-             [](Run r) { return ratio(per_second(r, r.output_tokens), r.gpus); },
-             {},
-             {.place = 8,
-              .label = "Output tokens per GPU",
-              .header = {"output", "tokens", "/s/GPU"},
-              .csv = true,
-              .title = "output tokens"}}});
-}
-
-// The key figures among the latencies, by name.
-std::map<std::string_view, KeyFigure> latency_keys() {
-  return {{"ttft_mean_ms",
-           {.place = 2,
-            .label = "TTFT mean",
-            .header = {"TTFT", "mean", "ms"},
-            .over_seeds = true,
-            .csv = true,
-            .title = "mean TTFT",
-            .change = "ttft_mean_change_share"}},
-          {"ttft_p99_ms",
-           {.place = 3,
-            .label = "TTFT p99",
-            .header = {"TTFT", "p99", "ms"},
-            .over_seeds = true,
-            .csv = true,
-            .title = "p99 TTFT"}},
-          {"itl_mean_ms",
-           {.place = 4,
-            .header = {"ITL", "mean", "ms"},
-            .over_seeds = true,
-            .csv = true,
-            .title = "mean ITL",
-            .change = "itl_mean_change_share"}},
-          {"tpot_mean_ms",
-           {.place = 5, .label = "TPOT mean", .header = {"TPOT", "mean", "ms"}, .csv = true, .title = "mean TPOT"}},
-          {"itl_p99_ms", {.place = 6, .label = "ITL p99", .csv = true}},
-          {"e2e_mean_ms",
-           {.place = 7,
-            .label = "End to end",
-            .header = {"E2E", "mean", "s"},
-            .scale = 1e-3,
-            .over_seeds = true,
-            .csv = true,
-            .title = "mean end-to-end",
-            .change = "e2e_mean_change_share"}}};
+            {"output_tokens_per_s_per_gpu", kNumber, kHigher,
+             [](Run r) { return ratio(per_second(r, r.output_tokens), r.gpus); }}});
 }
 
 void add_latency(MetricRows& rows, const std::string& name, Summary LatencySummary::*of) {
@@ -174,16 +116,11 @@ void add_latency(MetricRows& rows, const std::string& name, Summary LatencySumma
                                                                               {"p90", &Summary::p90},
                                                                               {"p99", &Summary::p99},
                                                                               {"max", &Summary::max}};
-  const std::map<std::string_view, KeyFigure> keys = latency_keys();
   for (const auto& [statistic, value] : kStatistics) {
-    Metric row{fmt::format("{}_{}_ms", name, statistic), kNumber, kLower, [of, value = value](Run r) {
-                 const Summary& latency = r.latency.*of;
-                 return latency.count > 0 ? latency.*value * 1e3 : kUndefined;
-               }};
-    if (const auto key = keys.find(row.name); key != keys.end()) {
-      row.key = key->second;
-    }
-    add_rows(rows, "latency", {std::move(row)});
+    add_rows(rows, "latency", {{fmt::format("{}_{}_ms", name, statistic), kNumber, kLower, [of, value = value](Run r) {
+                                  const Summary& latency = r.latency.*of;
+                                  return latency.count > 0 ? latency.*value * 1e3 : kUndefined;
+                                }}});
   }
   add_rows(rows, "latency", {{name + "_samples", kCount, kNeither, [of](Run r) { return (r.latency.*of).count; }}});
 }
@@ -221,15 +158,10 @@ void add_steps(MetricRows& rows) {
 
 // Seconds of the step time, and their share of it.
 void add_time(MetricRows& rows, std::string_view section, const std::string& name, Better better,
-              std::function<double(Run)> seconds, KeyFigure key = {}) {
+              std::function<double(Run)> seconds) {
   add_rows(rows, section,
            {{name + "_s", kNumber, better, seconds},
-            {name + "_share",
-             kPercent,
-             better,
-             [seconds](Run r) { return ratio(seconds(r), r.time.total.count()); },
-             {},
-             std::move(key)}});
+            {name + "_share", kPercent, better, [seconds](Run r) { return ratio(seconds(r), r.time.total.count()); }}});
 }
 
 void add_step_time(MetricRows& rows) {
@@ -306,17 +238,7 @@ double gpu_idle_s(Run r) {
 
 void add_balance(MetricRows& rows) {
   add_rows(rows, "balancedness",
-           {{"balancedness_mean",
-             kThreeDigits,
-             kHigher,
-             mean_balancedness,
-             {},
-             {.place = 9,
-              .label = "Balance",
-              .header = {"balanced-", "ness", "mean/max"},
-              .over_seeds = true,
-              .csv = true,
-              .title = "balancedness"}},
+           {{"balancedness_mean", kThreeDigits, kHigher, mean_balancedness},
             {"balancedness_worst_layer_mean", kThreeDigits, kHigher, [](Run r) { return worst_layer(r).mean; }},
             {"balancedness_worst_layer", kCount, kNeither,
              [](Run r) {
@@ -334,8 +256,7 @@ void add_balance(MetricRows& rows) {
 
 void add_straggler(MetricRows& rows) {
   add_rows(rows, "straggler", {{"gpu_idle_s", kNumber, kLower, gpu_idle_s}});
-  add_time(rows, "straggler", "straggler", kLower, [](Run r) { return r.time.straggler.count(); },
-           {.place = 10, .label = "Waiting for the slowest", .csv = true});
+  add_time(rows, "straggler", "straggler", kLower, [](Run r) { return r.time.straggler.count(); });
 }
 
 }  // namespace
