@@ -59,12 +59,7 @@ Estimate over_seeds(const Comparison& runs, std::size_t policy, const Metric& m)
 }
 
 Estimate difference(const Comparison& runs, std::size_t policy, const Metric& m) {
-  std::vector<double> own = by_seed(runs, policy, m);
-  const std::vector<double> first = by_seed(runs, 0, m);
-  for (std::size_t s = 0; s < own.size(); ++s) {
-    own[s] -= first[s];
-  }
-  return estimate(own);
+  return estimate(differences(by_seed(runs, policy, m), by_seed(runs, 0, m)));
 }
 
 bool holds_zero(const Estimate& difference) { return std::abs(difference.mean) <= difference.half_width; }

@@ -130,11 +130,6 @@ std::string answer_text(const Diagnosis& d, const BalanceVerdict& v, double wort
   return "";
 }
 
-nlohmann::ordered_json interval_json(const Estimate& e) {
-  const auto value = [](double x) { return std::isnan(x) ? nlohmann::ordered_json() : nlohmann::ordered_json(x); };
-  return {{"mean", value(e.mean)}, {"half_width", value(e.half_width)}};
-}
-
 nlohmann::ordered_json move_json(const Diagnosis& d, const RebalancePrice& p) {
   return {{"moved_gib", to_gib(p.moved)}, {"pause_s", p.pause.count()}, {"time_share", d.time_share_of(p)}};
 }
@@ -182,11 +177,11 @@ std::string diagnosis_json(const Diagnosis& d, const BalanceVerdict& v) {
         {"window_tokens", d.window_tokens},
         {"repeats_share", d.repeats}}},
       {"gain_share",
-       {{"placement", interval_json(v.placement)},
-        {"copies", interval_json(v.copies)},
-        {"copies_over_placement", interval_json(v.added)},
-        {"perfect_balance", interval_json(v.perfect)},
-        {"advised_after_rebalancing", interval_json(v.net)}}},
+       {{"placement", json_of(v.placement)},
+        {"copies", json_of(v.copies)},
+        {"copies_over_placement", json_of(v.added)},
+        {"perfect_balance", json_of(v.perfect)},
+        {"advised_after_rebalancing", json_of(v.net)}}},
       {"requests_per_s",
        {{"in_order", d.in_order}, {"placement", d.placement}, {"copies", d.copies}, {"perfect_balance", d.perfect}}},
       {"cost",

@@ -1,6 +1,10 @@
 #include "sim/report/estimate.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "sim/core/statistics.h"
 
@@ -24,5 +28,19 @@ Estimate searched_estimate(std::span<const double> by_seed, double bracket, int 
   out.half_width = std::hypot(out.half_width, 1.96 * bracket * out.mean * std::sqrt(rates / 12.0 / seeds));
   return out;
 }
+
+std::vector<double> differences(std::span<const double> a, std::span<const double> b) {
+  std::vector<double> out;
+  std::ranges::transform(a, b, std::back_inserter(out), std::minus{});
+  return out;
+}
+
+std::vector<double> ratios(std::span<const double> a, std::span<const double> b) {
+  std::vector<double> out;
+  std::ranges::transform(a, b, std::back_inserter(out), ratio);
+  return out;
+}
+
+nlohmann::ordered_json json_of(const Estimate& e) { return {{"mean", e.mean}, {"half_width", e.half_width}}; }
 
 }  // namespace epsim

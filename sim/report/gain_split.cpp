@@ -19,57 +19,50 @@ constexpr const char* kOrderOfSplit = "planning again, KV room, dispatch, choice
 
 constexpr double kWorthTelling = 0.01;
 
-const RatesOf* find_variant(std::span<const RatesOf> runs, const std::string& policy, const char* variant) {
+const RateChoice* find_variant(std::span<const RateChoice> runs, const std::string& policy, const char* variant) {
   const std::string label = fmt::format("{}:{}", policy, variant);
-  const auto found = std::find_if(runs.begin(), runs.end(), [&](const RatesOf& r) { return r.policy == label; });
+  const auto found = std::find_if(runs.begin(), runs.end(), [&](const RateChoice& r) { return r.name == label; });
   return found == runs.end() ? nullptr : &*found;
 }
 
 // What plain_name() calls the zero, and placement without copies.
 constexpr std::string_view kOffName = "load balancing off", kPlacementName = "placement alone";
 
-const RatesOf* find_plain(std::span<const RatesOf> runs, std::string_view name) {
+const RateChoice* find_plain(std::span<const RateChoice> runs, std::string_view name) {
   const auto found =
-      std::find_if(runs.begin(), runs.end(), [&](const RatesOf& r) { return plain_name(r.policy) == name; });
+      std::find_if(runs.begin(), runs.end(), [&](const RateChoice& r) { return plain_name(r.name) == name; });
   return found == runs.end() ? nullptr : &*found;
 }
 
 // on - off by seed.
-GainPart part_of(const std::string& name, const RatesOf& on, const RatesOf& off, const RatesOf& zero) {
-  std::vector<double> rates, shares;
-  for (std::size_t s = 0; s < on.by_seed.size(); ++s) {
-    rates.push_back(on.by_seed[s] - off.by_seed[s]);
-    shares.push_back(ratio(rates.back(), zero.by_seed[s]));
-  }
-  return {name, estimate(rates), estimate(shares)};
+GainPart part_of(const std::string& name, const RateChoice& on, const RateChoice& off, const RateChoice& zero) {
+  const std::vector<double> rates = differences(on.by_seed, off.by_seed);
+  return {name, estimate(rates), estimate(ratios(rates, zero.by_seed))};
 }
 
 // (a - b) - (c - d), as a part.
-GainPart interaction_of(const RatesOf& a, const RatesOf& b, const RatesOf& c, const RatesOf& d, const RatesOf& zero) {
-  RatesOf together{"", {}}, apart{"", {}};
-  for (std::size_t s = 0; s < a.by_seed.size(); ++s) {
-    together.by_seed.push_back(a.by_seed[s] - b.by_seed[s]);
-    apart.by_seed.push_back(c.by_seed[s] - d.by_seed[s]);
-  }
-  return part_of("choice x KV room", together, apart, zero);
+GainPart interaction_of(const RateChoice& a, const RateChoice& b, const RateChoice& c, const RateChoice& d,
+                        const RateChoice& zero) {
+  return part_of("choice x KV room", {"", differences(a.by_seed, b.by_seed)}, {"", differences(c.by_seed, d.by_seed)},
+                 zero);
 }
 
-GainSplit split_of(std::span<const RatesOf> runs, const RatesOf& policy, const RatesOf& in_order,
-                   const RatesOf* placement) {
-  const auto variant = [&](const char* name) { return find_variant(runs, policy.policy, name); };
-  const RatesOf *first_plan = variant("first_plan"), *dispatch = variant("dispatch_kv_free"),
-                *home = variant("home_kv_free"), *free = dispatch != nullptr ? dispatch : variant("kv_free"),
-                *even = variant("even"), *even_free = variant("even_kv_free");
-  GainSplit out{policy.policy, {}, part_of("whole", policy, in_order, in_order), {}};
-  const RatesOf* at = &policy;
-  const auto switch_off = [&](const char* name, const RatesOf* next) {
+GainSplit split_of(std::span<const RateChoice> runs, const RateChoice& policy, const RateChoice& in_order,
+                   const RateChoice* placement) {
+  const auto variant = [&](const char* name) { return find_variant(runs, policy.name, name); };
+  const RateChoice *first_plan = variant("first_plan"), *dispatch = variant("dispatch_kv_free"),
+                   *home = variant("home_kv_free"), *free = dispatch != nullptr ? dispatch : variant("kv_free"),
+                   *even = variant("even"), *even_free = variant("even_kv_free");
+  GainSplit out{policy.name, {}, part_of("whole", policy, in_order, in_order), {}};
+  const RateChoice* at = &policy;
+  const auto switch_off = [&](const char* name, const RateChoice* next) {
     if (next != nullptr) {
       out.parts.push_back(part_of(name, *at, *next, in_order));
       at = next;
     }
   };
   switch_off("planning again", first_plan);
-  const RatesOf& planned_once = *at;
+  const RateChoice& planned_once = *at;
   switch_off("KV room", free);
   if (dispatch != nullptr) {
     switch_off("dispatch", home != nullptr ? home : &in_order);
@@ -85,12 +78,12 @@ GainSplit split_of(std::span<const RatesOf> runs, const RatesOf& policy, const R
   return out;
 }
 
-std::string placement_sentence(std::span<const RatesOf> runs, bool intervals) {
-  const RatesOf *in_order = find_plain(runs, kOffName), *placement = find_plain(runs, kPlacementName);
+std::string placement_sentence(std::span<const RateChoice> runs, bool intervals) {
+  const RateChoice *in_order = find_plain(runs, kOffName), *placement = find_plain(runs, kPlacementName);
   if (in_order == nullptr || placement == nullptr) {
     return "";
   }
-  const auto text = [&](const RatesOf& on, const RatesOf& off, const char* unit) {
+  const auto text = [&](const RateChoice& on, const RateChoice& off, const char* unit) {
     const Estimate share = part_of("", on, off, *in_order).share;
     return signed_percent(share.mean) +
            (intervals && std::isfinite(share.half_width) ? fmt::format(" +- {}", percent(share.half_width)) : "") +
@@ -99,10 +92,10 @@ std::string placement_sentence(std::span<const RatesOf> runs, bool intervals) {
   std::string out =
       fmt::format("Requests/s against load balancing off: placement alone {}", text(*placement, *in_order, " %"));
   bool any = false;
-  for (const RatesOf& run : runs) {
+  for (const RateChoice& run : runs) {
     any = any || !(std::abs(part_of("", run, *in_order, *in_order).share.mean) <= kWorthTelling);
-    if (plain_name(run.policy) == run.policy && !is_gain_variant(run.policy)) {
-      out += fmt::format("; {} {}, which is {} beyond placement alone", run.policy, text(run, *in_order, " %"),
+    if (plain_name(run.name) == run.name && !is_gain_variant(run.name)) {
+      out += fmt::format("; {} {}, which is {} beyond placement alone", run.name, text(run, *in_order, " %"),
                          text(run, *placement, " points"));
     }
   }
@@ -124,50 +117,39 @@ std::string split_sentence(const GainSplit& split) {
                      text, rate_text(split.whole), signed_percent(split.whole.share.mean), kOrderOfSplit);
 }
 
-std::string half_of(const Estimate& e, double scale) {
-  return std::isfinite(e.half_width) ? rounded(e.half_width * scale) : "-";
-}
-
 std::vector<std::string> row_of(const std::string& policy, const GainPart& part) {
   return {policy,
           part.name,
           rate_text(part),
-          half_of(part.requests_per_s, 1),
+          rounded(part.requests_per_s.half_width),
           signed_percent(part.share.mean),
-          half_of(part.share, 100)};
-}
-
-nlohmann::ordered_json split_interval(const Estimate& e) {
-  return {{"mean", e.mean},
-          {"half_width", std::isfinite(e.half_width) ? nlohmann::ordered_json(e.half_width) : nullptr}};
+          rounded(part.share.half_width * 100)};
 }
 
 nlohmann::ordered_json part_json(const GainPart& part) {
-  return {{"part", part.name},
-          {"requests_per_s", split_interval(part.requests_per_s)},
-          {"share", split_interval(part.share)}};
+  return {{"part", part.name}, {"requests_per_s", json_of(part.requests_per_s)}, {"share", json_of(part.share)}};
 }
 
 }  // namespace
 
 bool is_gain_variant(const std::string& label) { return as_variant(label).has_value(); }
 
-std::vector<GainSplit> gain_splits(std::span<const RatesOf> runs) {
+std::vector<GainSplit> gain_splits(std::span<const RateChoice> runs) {
   std::vector<GainSplit> out;
-  const RatesOf *in_order = find_plain(runs, kOffName), *placement = find_plain(runs, kPlacementName);
-  for (const RatesOf& run : runs) {
-    const bool per_step = find_variant(runs, run.policy, "dispatch_kv_free") != nullptr,
-               from_order = per_step && find_variant(runs, run.policy, "home_kv_free") == nullptr;
+  const RateChoice *in_order = find_plain(runs, kOffName), *placement = find_plain(runs, kPlacementName);
+  for (const RateChoice& run : runs) {
+    const bool per_step = find_variant(runs, run.name, "dispatch_kv_free") != nullptr,
+               from_order = per_step && find_variant(runs, run.name, "home_kv_free") == nullptr;
     if (in_order != nullptr && (from_order || placement != nullptr) &&
-        (per_step || find_variant(runs, run.policy, "kv_free") != nullptr)) {
+        (per_step || find_variant(runs, run.name, "kv_free") != nullptr)) {
       out.push_back(split_of(runs, run, *in_order, placement));
     }
   }
   return out;
 }
 
-std::vector<RatesOf> rates_of(const Comparison& runs) {
-  std::vector<RatesOf> out;
+std::vector<RateChoice> rates_of(const Comparison& runs) {
+  std::vector<RateChoice> out;
   for (std::size_t p = 0; p < runs.by_policy.size(); ++p) {
     out.push_back({runs.first_seed(p).label, by_seed(runs, p, metric("requests_per_s"))});
   }
@@ -203,7 +185,7 @@ std::string gain_split_table(std::span<const GainSplit> splits) {
                               kOrderOfSplit);
 }
 
-std::vector<std::string> gain_sentences(std::span<const RatesOf> runs, bool intervals) {
+std::vector<std::string> gain_sentences(std::span<const RateChoice> runs, bool intervals) {
   const std::vector<GainSplit> splits = gain_splits(runs);
   std::vector<std::string> out;
   std::transform(splits.begin(), splits.end(), std::back_inserter(out), split_sentence);

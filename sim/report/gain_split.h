@@ -14,17 +14,12 @@
 #include <vector>
 
 #include "sim/report/comparison.h"
-#include "sim/report/estimate.h"
+#include "sim/report/rate_verdict.h"
 
 namespace epsim {
 
 // Whether a label is a variant's: a verdict does not advise what no deployment can have.
 bool is_gain_variant(const std::string& label);
-
-struct RatesOf {
-  std::string policy;
-  std::vector<double> by_seed;  // requests/s
-};
 
 struct GainPart {
   std::string name;
@@ -40,16 +35,16 @@ struct GainSplit {
 
 // For each policy that has a variant without KV cost, where `contiguous` and, but for policies that act in every step
 // from there, `base` were run too.
-std::vector<GainSplit> gain_splits(std::span<const RatesOf> runs);
+std::vector<GainSplit> gain_splits(std::span<const RateChoice> runs);
 std::vector<GainSplit> gain_splits(const Comparison& runs);
-std::vector<RatesOf> rates_of(const Comparison& runs);
+std::vector<RateChoice> rates_of(const Comparison& runs);
 
 // A table of all of them, empty for none; and as an array.
 std::string gain_split_table(std::span<const GainSplit> splits);
 // A sentence for each; of runs without variants one on placement alone and on what each policy brings beyond it, unless
 // contiguous or base was not run or nothing gains or loses more than 1 %. `intervals`: false for rates of a search, whose
 // brackets the spread over seeds does not hold; its table does.
-std::vector<std::string> gain_sentences(std::span<const RatesOf> runs, bool intervals = true);
+std::vector<std::string> gain_sentences(std::span<const RateChoice> runs, bool intervals = true);
 nlohmann::ordered_json gain_split_json(std::span<const GainSplit> splits);
 
 }  // namespace epsim

@@ -14,15 +14,10 @@ namespace {
 
 constexpr const char* kHeld = "held until all DP ranks have one";
 
-const GoodputSearch& aligned_of(const GoodputStudy& study, std::size_t policy, int seed) {
-  return study.aligned.at(policy * static_cast<std::size_t>(study.seeds) + static_cast<std::size_t>(seed));
-}
-
 // The points of one place among branch_rates(), of all seeds that have it.
 std::vector<BranchPoint> points_at(const GoodputStudy& study, std::size_t policy, std::size_t place) {
   std::vector<BranchPoint> out;
-  for (int s = 0; s < study.seeds; ++s) {
-    const GoodputSearch& search = search_of(study, policy, s);
+  for (const GoodputSearch& search : searches_of(study, policy)) {
     const std::vector<double> rates = branch_rates(search, study.options);
     for (const BranchPoint& point : branch_points(search, study.options)) {
       if (place < rates.size() && point.empty->offered == rates[place]) {
@@ -160,8 +155,7 @@ std::string branches_hint(const GoodputStudy& study) {
   std::vector<std::string> policies;
   for (std::size_t p = 0; p < study.policies.size(); ++p) {
     std::vector<double> saturation, over;
-    for (int s = 0; s < study.seeds; ++s) {
-      const GoodputSearch& search = search_of(study, p, s);
+    for (const GoodputSearch& search : searches_of(study, p)) {
       if (outruns_knee(search, study.options)) {
         saturation.push_back(search.saturation);
         over.push_back(search.saturation / search.knee.rate);
@@ -229,8 +223,8 @@ std::string aligned_table(const GoodputStudy& study) {
 
 std::vector<StartFigures> start_figures(const GoodputStudy& study, std::size_t policy) {
   std::size_t places = 0;
-  for (int s = 0; s < study.seeds; ++s) {
-    places = std::max(places, branch_rates(search_of(study, policy, s), study.options).size());
+  for (const GoodputSearch& search : searches_of(study, policy)) {
+    places = std::max(places, branch_rates(search, study.options).size());
   }
   std::vector<StartFigures> out;
   for (std::size_t place = 0; place < places; ++place) {
@@ -242,16 +236,18 @@ std::vector<StartFigures> start_figures(const GoodputStudy& study, std::size_t p
 }
 
 AlignedFigures aligned_figures(const GoodputStudy& study, std::size_t policy) {
-  std::vector<double> rates, gains, ratios;
-  for (int s = 0; s < study.seeds; ++s) {
-    const double rate = rate_of(study, aligned_of(study, policy, s));
-    rates.push_back(rate);
-    gains.push_back(ratio(rate, rate_of(study, search_of(study, policy, s))));
-    ratios.push_back(ratio(rate, rate_of(study, aligned_of(study, 0, s))));
-  }
+  const auto rates_of = [&](std::span<const GoodputSearch> searches) {
+    std::vector<double> out;
+    for (const GoodputSearch& search : searches) {
+      out.push_back(rate_of(study, search));
+    }
+    return out;
+  };
+  const std::vector<double> rates = rates_of(aligned_of(study, policy));
   const double bracket = study.options.tolerance;
-  return {searched_estimate(rates, bracket, 1), searched_estimate(gains, bracket, 2),
-          searched_estimate(ratios, policy == 0 ? 0 : bracket, 2)};
+  return {searched_estimate(rates, bracket, 1),
+          searched_estimate(ratios(rates, rates_of(searches_of(study, policy))), bracket, 2),
+          searched_estimate(ratios(rates, rates_of(aligned_of(study, 0))), policy == 0 ? 0 : bracket, 2)};
 }
 
 std::vector<std::string> branch_conclusions(const GoodputStudy& study) {

@@ -86,7 +86,6 @@ std::vector<PolicyFigure> figures_of(const PolicyGoodput& policy, bool slo) {
   return out;
 }
 
-Json json_of(const Estimate& e) { return {{"mean", e.mean}, {"half_width", e.half_width}}; }
 template <class Value>
 Json json_of(const Value& value) {
   return value;

@@ -10,12 +10,19 @@
 namespace epsim {
 namespace {
 
+std::span<const GoodputSearch> of_policy(std::span<const GoodputSearch> all, const GoodputStudy& study,
+                                         std::size_t policy) {
+  const auto seeds = static_cast<std::size_t>(study.seeds);
+  EPSIM_CHECK((policy + 1) * seeds <= all.size(), "a study has a search of each policy under each seed");
+  return all.subspan(policy * seeds, seeds);
+}
+
 // A figure of every seed of a policy.
 template <class Figure>
 std::vector<double> by_seed(const GoodputStudy& study, std::size_t policy, Figure figure) {
   std::vector<double> out;
-  for (int s = 0; s < study.seeds; ++s) {
-    out.push_back(figure(search_of(study, policy, s)));
+  for (const GoodputSearch& search : searches_of(study, policy)) {
+    out.push_back(figure(search));
   }
   return out;
 }
@@ -23,12 +30,7 @@ std::vector<double> by_seed(const GoodputStudy& study, std::size_t policy, Figur
 // A policy's figure over the first policy's, seed by seed.
 template <class Figure>
 std::vector<double> ratios_by_seed(const GoodputStudy& study, std::size_t policy, Figure figure) {
-  std::vector<double> own = by_seed(study, policy, figure);
-  const std::vector<double> first = by_seed(study, 0, figure);
-  for (std::size_t s = 0; s < own.size(); ++s) {
-    own[s] = ratio(own[s], first[s]);
-  }
-  return own;
+  return ratios(by_seed(study, policy, figure), by_seed(study, 0, figure));
 }
 
 // The first policy's rate over itself is 1, whatever its bracket.
@@ -46,9 +48,9 @@ KneeFigures knee_figures(const GoodputStudy& study, std::size_t policy, double k
   out.rate = searched_estimate(by_seed(study, policy, rate), study.options.tolerance, 1);
   out.ratio = searched_ratio(study, policy, rate);
   out.ttft_ms = estimate(by_seed(study, policy, [&](const GoodputSearch& s) { return at_k(s).ttft_s * 1e3; }));
-  for (int s = 0; s < study.seeds; ++s) {
-    out.steady = out.steady && at_k(search_of(study, policy, s)).steady;
-    out.reached = out.reached && at_k(search_of(study, policy, s)).limit != KneeLimit::kBeyond;
+  for (const GoodputSearch& search : searches_of(study, policy)) {
+    out.steady = out.steady && at_k(search).steady;
+    out.reached = out.reached && at_k(search).limit != KneeLimit::kBeyond;
   }
   return out;
 }
@@ -56,9 +58,9 @@ KneeFigures knee_figures(const GoodputStudy& study, std::size_t policy, double k
 SloFigures slo_figures(const GoodputStudy& study, std::size_t policy) {
   SloFigures out;
   std::vector<std::string> limits;
-  for (int s = 0; s < study.seeds; ++s) {
-    limits.push_back(search_of(study, policy, s).slo.limit);
-    out.held_seeds += search_of(study, policy, s).slo.holds ? 1 : 0;
+  for (const GoodputSearch& search : searches_of(study, policy)) {
+    limits.push_back(search.slo.limit);
+    out.held_seeds += search.slo.holds ? 1 : 0;
   }
   out.limit = *std::max_element(limits.begin(), limits.end(), [&](const std::string& a, const std::string& b) {
     return std::count(limits.begin(), limits.end(), a) < std::count(limits.begin(), limits.end(), b);
@@ -83,8 +85,8 @@ PolicyGoodput policy_figures(const GoodputStudy& study, std::size_t policy) {
   out.rate = searched_estimate(by_seed(study, policy, rate), study.options.tolerance, 1);
   out.ratio = searched_ratio(study, policy, rate);
   out.concurrency = over_seeds([](const GoodputSearch& s) { return s.best.concurrency; });
-  out.kv_lost_share = search_of(study, policy, 0).kv_lost_share;
-  out.kv_tokens_per_rank = search_of(study, policy, 0).kv_tokens_per_rank;
+  out.kv_lost_share = searches_of(study, policy).front().kv_lost_share;
+  out.kv_tokens_per_rank = searches_of(study, policy).front().kv_tokens_per_rank;
   if (study.options.slo.any()) {
     out.slo = slo_figures(study, policy);
     return out;
@@ -140,8 +142,11 @@ const KneeFigures& PolicyGoodput::searched() const {
   return *found;
 }
 
-const GoodputSearch& search_of(const GoodputStudy& study, std::size_t policy, int seed) {
-  return study.searches.at(policy * static_cast<std::size_t>(study.seeds) + static_cast<std::size_t>(seed));
+std::span<const GoodputSearch> searches_of(const GoodputStudy& study, std::size_t policy) {
+  return of_policy(study.searches, study, policy);
+}
+std::span<const GoodputSearch> aligned_of(const GoodputStudy& study, std::size_t policy) {
+  return of_policy(study.aligned, study, policy);
 }
 
 double rate_of(const GoodputStudy& study, const GoodputSearch& search) {
@@ -176,20 +181,38 @@ std::vector<PolicyGoodput> summarize(const GoodputStudy& study) {
 
 namespace {
 
-std::vector<RatesOf> rates_of(const GoodputStudy& study) {
-  std::vector<RatesOf> rates;
+std::vector<RateChoice> rates_of(const GoodputStudy& study) {
+  std::vector<RateChoice> out;
   for (std::size_t p = 0; p < study.policies.size(); ++p) {
-    RatesOf& of = rates.emplace_back(RatesOf{study.policies[p], {}});
-    for (int s = 0; s < study.seeds; ++s) {
-      of.by_seed.push_back(rate_of(study, search_of(study, p, s)));
-    }
+    out.push_back({study.policies[p], by_seed(study, p, [&](const GoodputSearch& s) { return rate_of(study, s); })});
   }
-  return rates;
+  return out;
 }
 
 }  // namespace
 
 std::vector<GainSplit> gain_splits(const GoodputStudy& study) { return gain_splits(rates_of(study)); }
+
+RateVerdict goodput_verdict(const GoodputStudy& study) {
+  const std::vector<PolicyGoodput> summaries = summarize(study);
+  const std::vector<RateChoice> rates = rates_of(study);
+  std::vector<RateChoice> choices;
+  std::vector<std::size_t> policies;  // of the choices
+  for (std::size_t p = 0; p < rates.size(); ++p) {
+    if (!is_gain_variant(rates[p].name)) {
+      policies.push_back(p);
+      choices.push_back(
+          {plain_name(rates[p].name), rates[p].by_seed, summaries[p].kv_lost_share, summaries[p].slo.limit});
+    }
+  }
+  const GoodputOptions& options = study.options;
+  const std::string condition = options.slo.any()
+                                    ? "within the SLO"
+                                    : fmt::format("with a mean TTFT of at most {:g} times the idle one", options.k);
+  RateVerdict verdict = verdict_against_first(choices, {condition, options.tolerance, "--seeds 3"});
+  verdict.chosen = policies.empty() ? 0 : policies[verdict.chosen];
+  return verdict;
+}
 
 std::vector<std::string> goodput_conclusions(const GoodputStudy& study) {
   std::vector<std::string> out;

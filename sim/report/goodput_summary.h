@@ -52,8 +52,9 @@ struct PolicyGoodput {
 
 std::vector<PolicyGoodput> summarize(const GoodputStudy& study);
 
-// The search of one policy under one seed.
-const GoodputSearch& search_of(const GoodputStudy& study, std::size_t policy, int seed);
+// The searches of one policy, by seed; likewise those with prompts held together, where the study has them.
+std::span<const GoodputSearch> searches_of(const GoodputStudy& study, std::size_t policy);
+std::span<const GoodputSearch> aligned_of(const GoodputStudy& study, std::size_t policy);
 // Its rate, requests/s: at the SLO where there is one, or else at the searched knee.
 double rate_of(const GoodputStudy& study, const GoodputSearch& search);
 

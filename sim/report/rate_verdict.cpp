@@ -13,15 +13,6 @@ namespace {
 
 double mean_of(const RateChoice& choice) { return estimate(choice.by_seed).mean; }
 
-// Of the rates, seed by seed.
-Estimate ratio_of(const RateChoice& choice, const RateChoice& other, const RateQuestion& question) {
-  std::vector<double> ratios;
-  for (std::size_t s = 0; s < choice.by_seed.size(); ++s) {
-    ratios.push_back(ratio(choice.by_seed[s], other.by_seed[s]));
-  }
-  return searched_estimate(ratios, question.tolerance, 2);
-}
-
 int side(const RateChoice& choice, const RateChoice& other, const RateQuestion& question) {
   return side_of_one(ratio_of(choice, other, question), question.tolerance);
 }
@@ -111,6 +102,14 @@ std::size_t best_of(std::span<const RateChoice> choices, const RateQuestion& que
 }
 
 }  // namespace
+
+std::string plain_name(const std::string& policy) {
+  return policy == "contiguous" ? "load balancing off" : policy == "base" ? "placement alone" : policy;
+}
+
+Estimate ratio_of(const RateChoice& choice, const RateChoice& other, const RateQuestion& question) {
+  return searched_estimate(ratios(choice.by_seed, other.by_seed), question.tolerance, 2);
+}
 
 int side_of_one(const Estimate& ratio, double tolerance) {
   const double margin = std::isfinite(ratio.half_width) ? ratio.half_width : kOneSeed * tolerance;

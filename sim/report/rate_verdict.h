@@ -11,7 +11,7 @@
 
 namespace epsim {
 
-// A policy's name in plain words ("load balancing off" for contiguous); its label where it has none. goodput_verdict.cpp.
+// A policy's name in plain words ("load balancing off" for contiguous); its label where it has none.
 std::string plain_name(const std::string& policy);
 
 struct RateChoice {
@@ -39,6 +39,9 @@ inline constexpr double kOneSeed = 2;
 
 // Where a ratio lies against 1: +1 above, -1 below, 0 not told apart, by its interval; with a single seed, by kOneSeed.
 int side_of_one(const Estimate& ratio, double tolerance);
+
+// Of their rates seed by seed; the searches' brackets widen its interval.
+Estimate ratio_of(const RateChoice& choice, const RateChoice& other, const RateQuestion& question);
 
 // Ratios are taken seed by seed. A choice is better than another when the interval of their ratio, which has the seeds and
 // the searches' brackets in it, does not hold 1 (with a single seed: when they differ by more than kOneSeed tolerances).

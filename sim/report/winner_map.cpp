@@ -128,14 +128,6 @@ double least_gain(const WinnerMap& map) {
   return one_seed ? std::max(kLeastGain, kOneSeed * map.question.tolerance) : kLeastGain;
 }
 
-Estimate gain_over(const RateChoice& choice, const RateChoice& first, const WinnerMap& map) {
-  std::vector<double> ratios;
-  for (std::size_t s = 0; s < first.by_seed.size(); ++s) {
-    ratios.push_back(ratio(choice.by_seed[s], first.by_seed[s]));
-  }
-  return searched_estimate(ratios, map.question.tolerance, 2);
-}
-
 }  // namespace
 
 ResultTable winner_table(const WinnerMap& map) {
@@ -153,11 +145,11 @@ ResultTable winner_table(const WinnerMap& map) {
     // What gains too little is left out before the verdict, which may prefer it for its KV room.
     std::vector<RateChoice> choices{cell.choices.front()};
     std::copy_if(cell.choices.begin() + 1, cell.choices.end(), std::back_inserter(choices), [&](const RateChoice& c) {
-      return !(gain_over(c, choices.front(), map).mean <= 1 + least_gain(map));
+      return !(ratio_of(c, choices.front(), map.question).mean <= 1 + least_gain(map));
     });
     const RateChoice& first = choices.front();
     const RateChoice& winner = choices[verdict_against_first(choices, map.question).chosen];
-    const Estimate over = gain_over(winner, first, map);
+    const Estimate over = ratio_of(winner, first, map.question);
     row.emplace_back(winner.name);
     for (const double share : {over.mean, over.low(), over.high()}) {
       row.emplace_back(share - 1);

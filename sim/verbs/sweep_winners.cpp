@@ -92,11 +92,7 @@ std::optional<ResultTable> gains_of(const WinnerMap& rates) {
     out.columns.push_back({name, false});
   }
   for (const WinnerCell& cell : rates.cells) {
-    std::vector<RatesOf> runs;
-    for (const RateChoice& choice : cell.choices) {
-      runs.push_back({choice.name, choice.by_seed});
-    }
-    for (GainSplit& split : gain_splits(runs)) {
+    for (GainSplit& split : gain_splits(cell.choices)) {
       std::reverse(split.parts.begin(), split.parts.end());
       split.parts.push_back(split.whole);
       for (const GainPart& part : split.parts) {

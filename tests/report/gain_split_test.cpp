@@ -25,13 +25,13 @@ double rates_of(const GainSplit& split, const std::string& name) {
 }  // namespace
 
 TEST_CASE("the parts of a gain add up to the whole, whatever is switched on") {
-  const std::vector<RatesOf> runs{{"lb", {12.0, 12.2}},
-                                  {"contiguous", {10.0, 10.0}},
-                                  {"base", {11.0, 11.1}},
-                                  {"lb:first_plan", {12.5, 12.5}},
-                                  {"lb:kv_free", {13.0, 13.2}},
-                                  {"lb:even", {12.4, 12.4}},
-                                  {"lb:even_kv_free", {12.8, 13.0}}};
+  const std::vector<RateChoice> runs{{"lb", {12.0, 12.2}},
+                                     {"contiguous", {10.0, 10.0}},
+                                     {"base", {11.0, 11.1}},
+                                     {"lb:first_plan", {12.5, 12.5}},
+                                     {"lb:kv_free", {13.0, 13.2}},
+                                     {"lb:even", {12.4, 12.4}},
+                                     {"lb:even_kv_free", {12.8, 13.0}}};
   const std::vector<GainSplit> splits = gain_splits(runs);
   REQUIRE(splits.size() == 1);
   const GainSplit& lb = splits[0];
@@ -53,7 +53,7 @@ TEST_CASE("the parts of a gain add up to the whole, whatever is switched on") {
 }
 
 TEST_CASE("a policy that acts in every step has its dispatch and its buffers' room alone") {
-  const std::vector<RatesOf> runs{{"contiguous", {10.0}}, {"step", {10.5}}, {"step:dispatch_kv_free", {11.0}}};
+  const std::vector<RateChoice> runs{{"contiguous", {10.0}}, {"step", {10.5}}, {"step:dispatch_kv_free", {11.0}}};
   const std::vector<GainSplit> splits = gain_splits(runs);
   REQUIRE(splits.size() == 1);
   CHECK(rates_of(splits[0], "dispatch") == doctest::Approx(1.0));
@@ -61,11 +61,11 @@ TEST_CASE("a policy that acts in every step has its dispatch and its buffers' ro
 }
 
 TEST_CASE("a policy that acts over another's copies has its dispatch, the copies and their placement") {
-  const std::vector<RatesOf> runs{{"contiguous", {10.0}},
-                                  {"base", {11.0}},
-                                  {"step", {13.0}},
-                                  {"step:dispatch_kv_free", {13.5}},
-                                  {"step:home_kv_free", {12.0}}};
+  const std::vector<RateChoice> runs{{"contiguous", {10.0}},
+                                     {"base", {11.0}},
+                                     {"step", {13.0}},
+                                     {"step:dispatch_kv_free", {13.5}},
+                                     {"step:home_kv_free", {12.0}}};
   const std::vector<GainSplit> splits = gain_splits(runs);
   REQUIRE(splits.size() == 1);
   CHECK(rates_of(splits[0], "KV room") == doctest::Approx(-0.5));
@@ -75,7 +75,7 @@ TEST_CASE("a policy that acts over another's copies has its dispatch, the copies
 }
 
 TEST_CASE("without the variants there is nothing to split but placement alone and what is beyond it") {
-  const std::vector<RatesOf> runs{{"contiguous", {10.0, 10.0}}, {"base", {10.5, 10.3}}, {"lb", {11.0, 11.0}}};
+  const std::vector<RateChoice> runs{{"contiguous", {10.0, 10.0}}, {"base", {10.5, 10.3}}, {"lb", {11.0, 11.0}}};
   CHECK(gain_splits(runs).empty());
   CHECK(gain_split_table(gain_splits(runs)).empty());
   // Half widths: 12.71 (Student's t, one degree of freedom) * 0.02 / 2 of the means +4 % and +6 %.
@@ -83,7 +83,7 @@ TEST_CASE("without the variants there is nothing to split but placement alone an
       gain_sentences(runs) ==
       std::vector<std::string>{"Requests/s against load balancing off: placement alone +4.0 +- 12.7 %; lb +10.0 +- 0.0 "
                                "%, which is +6.0 +- 12.7 points beyond placement alone."});
-  CHECK(gain_sentences(std::vector<RatesOf>(runs.begin() + 1, runs.end())).empty());
+  CHECK(gain_sentences(std::vector<RateChoice>(runs.begin() + 1, runs.end())).empty());
 }
 
 }  // namespace epsim

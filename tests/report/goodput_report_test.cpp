@@ -218,7 +218,7 @@ TEST_CASE("the verdict: of policies that do equally well the one that takes less
   GoodputStudy study = test::sample_slo_study(1.2);
   study.policies.push_back("craft");
   for (int s = 0; s < 2; ++s) {
-    GoodputSearch craft = search_of(study, 1, s);
+    GoodputSearch craft = searches_of(study, 1)[static_cast<std::size_t>(s)];
     craft.policy = "craft";
     craft.kv_lost_share = 0.03;
     craft.slo.rate *= s == 0 ? 0.99 : 1.0;
