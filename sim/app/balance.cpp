@@ -25,12 +25,9 @@ int balance_verb(const std::vector<std::string>& words) {
       "good as\n"
       "their `accuracy` and `distortion` say; their copies are those brought to one GPU in one layer.\n",
       options, {"scenario"});
-  if (!values) {
-    return 0;
-  }
-  const JsonOutput json(*values);
-  const Config config = open_scenario(*values);
-  const Scenario scenario = read_scenario(config, split_list((*values)["policies"].as<std::string>()));
+  const JsonOutput json(values);
+  const Config config = open_scenario(values);
+  const Scenario scenario = read_scenario(config, split_list(values["policies"].as<std::string>()));
   const std::vector<BalanceRow> rows = balance_of(scenario);
   std::cout << balance_text(scenario, rows);
   json.print(balance_json(scenario, rows));

@@ -75,13 +75,10 @@ int import_words(const std::vector<std::string>& words) {
       "it; h200-trtllm-1.2, b200-trtllm-1.2), infersim (h20, h800), cited (b200-flashinfer; calibration/cited).\n"
       "Which tables and rows become which points: calibration/FORMAT.md.\n",
       options, {"collection"});
-  if (!values) {
-    return 0;
-  }
-  const std::filesystem::path out = hdf5_output(*values);
-  const PointFile points = import_public(argument(*values, "collection", "the collection to import"),
-                                         argument(*values, "machine", "the machine with --machine"),
-                                         argument(*values, "from", "the collection's folder with --from"));
+  const std::filesystem::path out = hdf5_output(values);
+  const PointFile points = import_public(argument(values, "collection", "the collection to import"),
+                                         argument(values, "machine", "the machine with --machine"),
+                                         argument(values, "from", "the collection's folder with --from"));
   write_points(points, out);
   std::cout << points_text(points) << "points: " << out.string() << "\n";
   return 0;
@@ -105,16 +102,13 @@ int fit_words(const std::vector<std::string>& words) {
                   "the errors on the fifth of the points that the fit has not seen. Where there are collectives,\n"
                   "links-intra.yaml and links-inter.yaml too, which a node's intra_profile and inter_profile name.\n",
                   options, {"points"});
-  if (!values) {
-    return 0;
-  }
-  const PointFile points = read_points(argument(*values, "points", "the points to fit"));
-  const MachineRates rates = read_rates(*values, points.provenance.machine);
-  OutputFolder out(required_folder(*values), (*values)["overwrite"].as<bool>(), "fit.yaml");
+  const PointFile points = read_points(argument(values, "points", "the points to fit"));
+  const MachineRates rates = read_rates(values, points.provenance.machine);
+  OutputFolder out(required_folder(values), values["overwrite"].as<bool>(), "fit.yaml");
   const auto note = [](const std::string& text) { std::cout << text << "\n"; };
   const FittedProfile profile = fit_profile(points, rates, note);
   std::string errors = errors_csv(profile), links;
-  for (const FittedLink& link : fit_links(points, read_link_rates(*values), note)) {
+  for (const FittedLink& link : fit_links(points, read_link_rates(values), note)) {
     write_file_atomically(out.path() / (link.inter ? "links-inter.yaml" : "links-intra.yaml"), link_yaml(link));
     errors += link_errors_csv(link);
     links += link_text(link.profile);
@@ -158,10 +152,7 @@ int show_words(const std::vector<std::string>& words) {
                                   "h200-sglang one of them), a fit of\n"
                                   "your own, its links, or raw points.\n",
                                   po::options_description("options"), {"what"});
-  if (!values) {
-    return 0;
-  }
-  const std::string what = argument(*values, "what", "a profile or points to show");
+  const std::string what = argument(values, "what", "a profile or points to show");
   std::cout << (is_points_file(what) ? points_text(read_points(what)) : profile_or_links_text(what));
   return 0;
 }
@@ -241,16 +232,13 @@ int compare_words(const std::vector<std::string>& words) {
       "epsim calibrate compare PROFILE POINTS.h5\n\n"
       "How far a profile (by machine, a fit.yaml, or a file of links) is from points, operator by operator.\n",
       options, {"profile", "points"});
-  if (!values) {
-    return 0;
-  }
-  const std::string name = argument(*values, "profile", "the profile");
-  const PointFile points = read_points(argument(*values, "points", "the points to compare with"));
+  const std::string name = argument(values, "profile", "the profile");
+  const PointFile points = read_points(argument(values, "points", "the points to compare with"));
   const std::optional<std::string> tier = tier_of(name);
   const std::vector<ComparedErrors> rows =
       tier ? compare_links_with_points(link_profile(name, ""), *tier == "inter", points)
            : compare_with_points(fitted_profile(name), points);
-  const JsonOutput json(*values);
+  const JsonOutput json(values);
   std::cout << errors_text(rows);
   json.print(errors_json(rows));
   return 0;
@@ -263,11 +251,8 @@ int export_words(const std::vector<std::string>& words) {
                                   "epsim calibrate export POINTS.h5 -o FOLDER\n\n"
                                   "One CSV file per operator.\n",
                                   options, {"points"});
-  if (!values) {
-    return 0;
-  }
-  const PointFile points = read_points(argument(*values, "points", "the points to export"));
-  OutputFolder out(required_folder(*values), (*values)["overwrite"].as<bool>(), "points.txt");
+  const PointFile points = read_points(argument(values, "points", "the points to export"));
+  OutputFolder out(required_folder(values), values["overwrite"].as<bool>(), "points.txt");
   write_file_atomically(out.path() / "points.txt", points_text(points));
   for (const PointTable& table : points.tables) {
     write_file_atomically(out.path() / (table.op + ".csv"), points_csv(table));
@@ -288,20 +273,15 @@ constexpr Verb kCalibrateVerbs[] = {
 }  // namespace
 
 int calibrate_verb(const std::vector<std::string>& words) {
-  std::vector<std::string> names;
-  std::string help = "epsim calibrate <verb> [arguments]\n\n";
-  for (const Verb& verb : kCalibrateVerbs) {
-    if (!words.empty() && words[0] == verb.name) {
-      return verb.run({words.begin() + 1, words.end()});
-    }
-    names.emplace_back(verb.name);
-    help += fmt::format("  {:<8} {}\n", verb.name, verb.summary);
-  }
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
-    std::cout << help << "\nTo measure a machine of your own: calibration/run.sh.\n";
+    std::cout << "epsim calibrate <verb> [arguments]\n\n";
+    for (const Verb& verb : kCalibrateVerbs) {
+      std::cout << fmt::format("  {:<8} {}\n", verb.name, verb.summary);
+    }
+    std::cout << "\nTo measure a machine of your own: calibration/run.sh.\n";
     return words.empty() ? 2 : 0;
   }
-  throw InputError({}, unknown_name("calibrate verb", words[0], names));
+  return call_verb(kCalibrateVerbs, "calibrate verb", words);
 }
 
 }  // namespace epsim::app

@@ -214,7 +214,7 @@ int capacity_verb(const std::vector<std::string>& words) {
       "runs: the same command resumes after a kill, and\nnew prices or limits need no new runs. Exit code 3: "
       "no deployment meets the SLO and the limits.\n",
       options, {"file"});
-  return values ? capacity(*values) : 0;
+  return capacity(values);
 }
 
 }  // namespace epsim::app

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <thread>
 
+#include "sim/core/choice.h"
 #include "sim/scenario/engine_defaults.h"
 
 namespace epsim::app {
@@ -26,9 +27,21 @@ std::vector<std::string> option_names(const po::options_description& options) {
 
 }  // namespace
 
-std::optional<po::variables_map> parse_words(const std::vector<std::string>& words, const std::string& usage,
-                                             po::options_description options,
-                                             const std::vector<std::string>& positional) {
+int call_verb(std::span<const Verb> verbs, const std::string& kind, const std::vector<std::string>& words) {
+  for (const Verb& verb : verbs) {
+    if (words[0] == verb.name) {
+      try {
+        return verb.run({words.begin() + 1, words.end()});
+      } catch (const HelpShown&) {
+        return 0;
+      }
+    }
+  }
+  throw InputError({}, unknown_name(kind, words[0], entry_names(verbs)));
+}
+
+po::variables_map parse_words(const std::vector<std::string>& words, const std::string& usage,
+                              po::options_description options, const std::vector<std::string>& positional) {
   options.add_options()("help,h", "show this text");
   po::options_description all = options;
   po::positional_options_description places;
@@ -53,7 +66,7 @@ std::optional<po::variables_map> parse_words(const std::vector<std::string>& wor
   }
   if (values.count("help") > 0) {
     std::cout << usage << "\n" << options;
-    return std::nullopt;
+    throw HelpShown();
   }
   return values;
 }

@@ -3,7 +3,7 @@
 
 #include <boost/program_options.hpp>
 #include <filesystem>
-#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,12 +42,18 @@ int list_verb(const std::vector<std::string>& words);
 
 inline constexpr int kInterrupted = 130;
 
+// Calls the verb that the first word names with the words after it. Throws InputError, naming the nearest, where `verbs`
+// has none of that name; `kind` is what the message calls them.
+int call_verb(std::span<const Verb> verbs, const std::string& kind, const std::vector<std::string>& words);
+
+// --help was among the words and has been answered; call_verb() ends the verb with exit code 0.
+struct HelpShown {};
+
 // Parses `words`: `positional` names the arguments without a dash, in order. Unknown options are InputErrors that name
-// the nearest known one. Prints `usage` and the options and returns std::nullopt when --help is among the words.
-std::optional<boost::program_options::variables_map> parse_words(const std::vector<std::string>& words,
-                                                                 const std::string& usage,
-                                                                 boost::program_options::options_description options,
-                                                                 const std::vector<std::string>& positional);
+// the nearest known one. Prints `usage` and the options and throws HelpShown when --help is among the words.
+boost::program_options::variables_map parse_words(const std::vector<std::string>& words, const std::string& usage,
+                                                  boost::program_options::options_description options,
+                                                  const std::vector<std::string>& positional);
 
 // Options of every verb that reads a scenario: --set (repeatable), --seed.
 void add_scenario_options(boost::program_options::options_description& options);

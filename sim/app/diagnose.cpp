@@ -97,7 +97,7 @@ int diagnose_verb(const std::vector<std::string>& words) {
       "second\n"
       "half). Exit codes: 10 on, 11 off, 12 unsure; others as for every verb.\n",
       options, {"counts", "later"});
-  return values ? give_answer(*values) : 0;
+  return give_answer(values);
 }
 
 }  // namespace epsim::app

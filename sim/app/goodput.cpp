@@ -159,12 +159,9 @@ int goodput_verb(const std::vector<std::string>& words) {
       "requests as a verdict needs (1,000,000 at most); requests.count does not limit it. Finished searches are kept:\n"
       "after Ctrl-C or a kill, rerun the same command to continue.\n",
       options, {"scenario"});
-  if (!values) {
-    return 0;
-  }
   const std::vector<std::string> labels =
-      values->count("policies") > 0 ? split_list((*values)["policies"].as<std::string>()) : std::vector<std::string>{};
-  return goodput(*values, compared_labels(*values, labels));
+      values.count("policies") > 0 ? split_list(values["policies"].as<std::string>()) : std::vector<std::string>{};
+  return goodput(values, compared_labels(values, labels));
 }
 
 }  // namespace epsim::app

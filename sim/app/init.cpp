@@ -88,25 +88,22 @@ int init_verb(const std::vector<std::string>& words) {
                                   "Writes a scenario that epsim validate and epsim run accept, with the engine's\n"
                                   "defaults on that hardware as comments, each with its source.\n",
                                   options, {});
-  if (!values) {
-    return 0;
-  }
   for (const char* key : {"model", "node"}) {
-    if (values->count(key) == 0) {
+    if (values.count(key) == 0) {
       throw InputError({"", 0, key}, "this option is required, as in: epsim init --model deepseek-r1 --node dgx-h200");
     }
   }
-  NewScenario request{(*values)["engine"].as<std::string>(), from_anywhere((*values)["model"].as<std::string>()),
-                      from_anywhere((*values)["node"].as<std::string>()), (*values)["dtype"].as<std::string>()};
-  request.nodes = (*values)["nodes"].as<int>();
+  NewScenario request{values["engine"].as<std::string>(), from_anywhere(values["model"].as<std::string>()),
+                      from_anywhere(values["node"].as<std::string>()), values["dtype"].as<std::string>()};
+  request.nodes = values["nodes"].as<int>();
   if (request.nodes < 1) {
     throw InputError({"", 0, "nodes"}, fmt::format("{} nodes: an instance has at least one.", request.nodes));
   }
-  request.gpus_per_node = gpus_used(*values, find_node(request.node).spec);
-  if (values->count("pd") > 0) {
-    read_pd((*values)["pd"].as<std::string>(), request);
+  request.gpus_per_node = gpus_used(values, find_node(request.node).spec);
+  if (values.count("pd") > 0) {
+    read_pd(values["pd"].as<std::string>(), request);
   }
-  const FileOutput out(*values, "-");
+  const FileOutput out(values, "-");
   const std::string text = with_defaults(with_dtype(request));
   const Scenario written = read_document(text);
   prepare_run(written, written.policies.front());  // whether weights fit

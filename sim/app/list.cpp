@@ -247,17 +247,14 @@ int list_verb(const std::vector<std::string>& words) {
                   "Or a scenario's network as a Graphviz graph: nodes, NICs, switches, and the rates between;\n"
                   "`dot -Tsvg cluster.dot -o cluster.svg` draws it.\n",
                   options, {"topic", "prefix"});
-  if (!values) {
-    return 0;
-  }
-  const bool topology = values->count("topology") > 0;
-  const std::string wanted = values->count("topic") > 0 ? (*values)["topic"].as<std::string>() : "";
-  check_use(*values, topology, wanted == "keys");
+  const bool topology = values.count("topology") > 0;
+  const std::string wanted = values.count("topic") > 0 ? values["topic"].as<std::string>() : "";
+  check_use(values, topology, wanted == "keys");
   if (topology) {
-    return draw_topology(*values);
+    return draw_topology(values);
   }
-  const JsonOutput json(*values);
-  return wanted == "keys" ? list_keys(*values, json) : list_topic(wanted, json);
+  const JsonOutput json(values);
+  return wanted == "keys" ? list_keys(values, json) : list_topic(wanted, json);
 }
 
 }  // namespace epsim::app

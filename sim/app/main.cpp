@@ -80,14 +80,7 @@ int dispatch(std::vector<std::string> words) {
       words[0] = verb.now;
     }
   }
-  std::vector<std::string> names;
-  for (const Verb& verb : kVerbs) {
-    if (words[0] == verb.name) {
-      return verb.run({words.begin() + 1, words.end()});
-    }
-    names.push_back(verb.name);
-  }
-  throw InputError({}, unknown_name("verb", words[0], names));
+  return call_verb(kVerbs, "verb", words);
 }
 
 }  // namespace

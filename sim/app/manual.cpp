@@ -13,7 +13,7 @@ std::string help_of(const Verb& verb) {
   std::ostringstream text;
   std::streambuf* const before = std::cout.rdbuf(text.rdbuf());
   try {
-    verb.run({"--help"});
+    call_verb(std::span(&verb, 1), "verb", {verb.name, "--help"});
   } catch (...) {
     std::cout.rdbuf(before);
     throw;

@@ -108,7 +108,7 @@ int plan_verb(const std::vector<std::string>& words) {
       "num_groups, num_replicas or replication_factor, model or expert_bytes, previous. policies/plan_formats.md\n"
       "describes every key of both files.\n",
       options, {"request"});
-  return values ? plan_request(*values) : 0;
+  return plan_request(values);
 }
 
 }  // namespace epsim::app

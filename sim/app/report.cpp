@@ -52,7 +52,7 @@ int report_verb(const std::vector<std::string>& words) {
       "not hold is\n"
       "left out, and the report says so.\n",
       options, {"folder"});
-  return values ? report(*values) : 0;
+  return report(values);
 }
 
 }  // namespace epsim::app

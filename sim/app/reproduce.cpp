@@ -84,7 +84,7 @@ int reproduce_verb(const std::vector<std::string>& words) {
                                   "missed. Each finished search\n"
                                   "is kept at once: after a kill, rerun the same command to continue.\n",
                                   options, {"paper"});
-  return values ? reproduce(*values) : 0;
+  return reproduce(values);
 }
 
 }  // namespace epsim::app

@@ -259,12 +259,9 @@ int run_verb(const std::vector<std::string>& words) {
                                   "epsim run SCENARIO.yaml [options]\n\n"
                                   "Runs the scenario under its own `policy` and writes the results to a folder.\n",
                                   options, {"scenario"});
-  if (!values) {
-    return 0;
-  }
   std::vector<Scenario> one;  // no list in braces: it would keep a second copy of the requests
-  one.push_back(read_scenario(open_scenario(*values), {}));
-  return run_and_report(*values, std::move(one), false);
+  one.push_back(read_scenario(open_scenario(values), {}));
+  return run_and_report(values, std::move(one), false);
 }
 
 int compare_verb(const std::vector<std::string>& words) {
@@ -286,18 +283,15 @@ int compare_verb(const std::vector<std::string>& words) {
       "With --output, finished runs under the other seeds are kept: after a kill, rerun the same command to continue.\n"
       "A policy is a name of `epsim list policies` or an entry of the scenario's `policies:` section.\n",
       options, {"scenario"});
-  if (!values) {
-    return 0;
-  }
   const std::vector<std::string> labels =
-      values->count("policies") > 0 ? split_list((*values)["policies"].as<std::string>()) : std::vector<std::string>{};
+      values.count("policies") > 0 ? split_list(values["policies"].as<std::string>()) : std::vector<std::string>{};
   if (labels.empty()) {
     throw InputError({}, "name the policies to compare, as in --policies base,eplb");
   }
-  const ComparedLabels all = compared_labels(*values, labels);
-  std::vector<Scenario> by_seed = scenarios_by_seed(*values, all.labels, {});
-  print_note(*values, all.note);
-  return run_and_report(*values, std::move(by_seed), true);
+  const ComparedLabels all = compared_labels(values, labels);
+  std::vector<Scenario> by_seed = scenarios_by_seed(values, all.labels, {});
+  print_note(values, all.note);
+  return run_and_report(values, std::move(by_seed), true);
 }
 
 }  // namespace epsim::app

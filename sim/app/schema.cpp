@@ -147,9 +147,7 @@ int schema_verb(const std::vector<std::string>& words) {
       "Prints the JSON Schema (draft 2020-12) of scenario files, with which editors complete and check them. In a\n"
       "scenario, the first line `# yaml-language-server: $schema=epsim.schema.json` names it.\n",
       options, {});
-  if (values) {
-    FileOutput(*values, "-").write(scenario_schema(), "schema");
-  }
+  FileOutput(values, "-").write(scenario_schema(), "schema");
   return 0;
 }
 

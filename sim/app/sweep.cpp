@@ -203,17 +203,14 @@ int sweep_verb(const std::vector<std::string>& words) {
         options, {"scenario"});
   };
   const auto values = parse(words);
-  if (!values) {
+  if (values.count("status") > 0) {
+    std::cout << sweep_status(values["status"].as<std::string>());
     return 0;
   }
-  if (values->count("status") > 0) {
-    std::cout << sweep_status((*values)["status"].as<std::string>());
-    return 0;
+  if (const auto study = sweep_study_of(values)) {
+    return sweep(words, parse(study_words(words, values, *study)), study->axes);
   }
-  if (const auto study = sweep_study_of(*values)) {
-    return sweep(words, *parse(study_words(words, *values, *study)), study->axes);
-  }
-  return sweep(words, *values, {});
+  return sweep(words, values, {});
 }
 
 }  // namespace epsim::app

@@ -117,14 +117,7 @@ int trace_verb(const std::vector<std::string>& words) {
     print_trace_help();
     return words.empty() ? 2 : 0;
   }
-  std::vector<std::string> names;
-  for (const Verb& verb : kTraceVerbs) {
-    if (words[0] == verb.name) {
-      return verb.run({words.begin() + 1, words.end()});
-    }
-    names.emplace_back(verb.name);
-  }
-  throw InputError({}, unknown_name("trace verb", words[0], names));
+  return call_verb(kTraceVerbs, "trace verb", words);
 }
 
 }  // namespace epsim::app

@@ -56,18 +56,15 @@ int trace_info_words(const std::vector<std::string>& words) {
                                   "epsim trace info TRACE [--heatmap OUT.svg]\n\n"
                                   "TRACE is a file in our format, or a recording that `epsim trace import` reads.\n",
                                   options, {"trace"});
-  if (!values) {
-    return 0;
-  }
-  const std::string file = argument(*values, "trace", "the trace to look at");
-  const std::deque<OpenedTrace> opened = open_traces(*values, {file});
+  const std::string file = argument(values, "trace", "the trace to look at");
+  const std::deque<OpenedTrace> opened = open_traces(values, {file});
   const TraceFile trace(opened.front().path());
-  const JsonOutput json(*values);
+  const JsonOutput json(values);
   std::cout << trace_summary(trace, file);
   json.print(trace_summary_json(trace));
-  if (values->count("heatmap") > 0) {
-    const std::filesystem::path picture = (*values)["heatmap"].as<std::string>();
-    if (std::filesystem::exists(picture) && !(*values)["overwrite"].as<bool>()) {
+  if (values.count("heatmap") > 0) {
+    const std::filesystem::path picture = values["heatmap"].as<std::string>();
+    if (std::filesystem::exists(picture) && !values["overwrite"].as<bool>()) {
       throw InputError({picture.string(), 0, ""}, "this file exists; name another, or add --overwrite to replace it.");
     }
     write_file_atomically(picture, trace_heatmap_svg(trace));
@@ -83,12 +80,9 @@ int trace_import_words(const std::vector<std::string>& words) {
   const auto values = parse_words(
       words, "epsim trace import RECORDING -o TRACE.h5 [options]\n\nFormats:" + names_of(trace_importers()) + "\n",
       options, {"recording"});
-  if (!values) {
-    return 0;
-  }
-  const std::filesystem::path out = hdf5_output(*values);
-  trace_import(argument(*values, "recording", "the recording to import"), recording_format(*values),
-               import_options(*values), out);
+  const std::filesystem::path out = hdf5_output(values);
+  trace_import(argument(values, "recording", "the recording to import"), recording_format(values),
+               import_options(values), out);
   std::cout << "trace: " << out.string() << "\n";
   return 0;
 }
@@ -100,12 +94,9 @@ int trace_convert_words(const std::vector<std::string>& words) {
   const auto values = parse_words(
       words, "epsim trace convert TRACE.h5 --format NAME -o OUT\n\nFormats:" + names_of(trace_exporters()) + "\n",
       options, {"trace"});
-  if (!values) {
-    return 0;
-  }
-  const FileOutput out(*values);
-  const std::string trace = argument(*values, "trace", "the trace to convert"),
-                    format = argument(*values, "format", "the format with --format");
+  const FileOutput out(values);
+  const std::string trace = argument(values, "trace", "the trace to convert"),
+                    format = argument(values, "format", "the format with --format");
   if (out.to_standard_output()) {
     std::ostringstream text;
     export_trace(TraceFile(trace), format, text);
@@ -124,15 +115,12 @@ int trace_slice_words(const std::vector<std::string>& words) {
       "tokens", po::value<std::string>(), "tokens first:end, the end left out")(
       "layers", po::value<std::string>(), "model layer numbers, separated by commas");
   const auto values = parse_words(words, "epsim trace slice TRACE.h5 -o OUT.h5 [options]\n", options, {"trace"});
-  if (!values) {
-    return 0;
-  }
   TraceSlice slice;
-  read_range(*values, "rows", slice.first_row, slice.rows);
-  read_range(*values, "tokens", slice.first_token, slice.tokens);
-  slice.layers = number_list(*values, "layers");
-  const std::filesystem::path out = hdf5_output(*values);
-  trace_slice(argument(*values, "trace", "the trace to cut"), slice, out);
+  read_range(values, "rows", slice.first_row, slice.rows);
+  read_range(values, "tokens", slice.first_token, slice.tokens);
+  slice.layers = number_list(values, "layers");
+  const std::filesystem::path out = hdf5_output(values);
+  trace_slice(argument(values, "trace", "the trace to cut"), slice, out);
   std::cout << "trace: " << out.string() << "\n";
   return 0;
 }

@@ -24,13 +24,10 @@ int trace_fit_words(const std::vector<std::string>& words) {
                   "Fits a routing model. From per-token routing every part is fitted; from loads alone\n"
                   "popularity is, and the model lists what is assumed.\n",
                   options, {"trace"});
-  if (!values) {
-    return 0;
-  }
-  const FileOutput out(*values);
-  const std::string file = argument(*values, "trace", "the trace to fit");
-  const std::deque<OpenedTrace> opened = open_traces(*values, {file});
-  const std::string name = (*values)["name"].as<std::string>();
+  const FileOutput out(values);
+  const std::string file = argument(values, "trace", "the trace to fit");
+  const std::deque<OpenedTrace> opened = open_traces(values, {file});
+  const std::string name = values["name"].as<std::string>();
   out.write(
       to_yaml(trace_fit(opened.front().path(), name.empty() ? std::filesystem::path(file).stem().string() : name)),
       "model");
@@ -52,24 +49,21 @@ int trace_generate_words(const std::vector<std::string>& words) {
   const auto values = parse_words(
       words, "epsim trace generate MODEL.yaml|PRESET -o TRACE.h5 --rows N | --tokens N\n\nPresets:" + presets + "\n",
       options, {"model"});
-  if (!values) {
-    return 0;
-  }
-  GenerateRequest request{.model = argument(*values, "model", "a model file or a preset")};
+  GenerateRequest request{.model = argument(values, "model", "a model file or a preset")};
   for (const auto& [option, number] : {std::pair{"rows", &request.rows}, {"tokens", &request.tokens}}) {
-    if (values->count(option) > 0) {
-      *number = (*values)[option].as<std::int64_t>();
+    if (values.count(option) > 0) {
+      *number = values[option].as<std::int64_t>();
     }
   }
   for (const char* option : {"sources", "tokens-per-row"}) {
-    if (request.tokens && !(*values)[option].defaulted()) {
+    if (request.tokens && !values[option].defaulted()) {
       throw InputError({"", 0, option}, "single tokens have no rows; it goes with --rows.");
     }
   }
-  request.sources = (*values)["sources"].as<int>();
-  request.tokens_per_row = (*values)["tokens-per-row"].as<std::int64_t>();
-  request.seed = static_cast<Seed>((*values)["seed"].as<std::uint64_t>());
-  const std::filesystem::path out = hdf5_output(*values);
+  request.sources = values["sources"].as<int>();
+  request.tokens_per_row = values["tokens-per-row"].as<std::int64_t>();
+  request.seed = static_cast<Seed>(values["seed"].as<std::uint64_t>());
+  const std::filesystem::path out = hdf5_output(values);
   trace_generate(request, out);
   std::cout << "trace: " << out.string() << "\n";
   return 0;
@@ -84,15 +78,12 @@ int trace_compare_words(const std::vector<std::string>& words) {
                                   "epsim trace compare A B [--by-layer]\n\n"
                                   "The statistics of two traces that matter for expert parallelism, side by side.\n",
                                   options, {"a", "b"});
-  if (!values) {
-    return 0;
-  }
-  const JsonOutput json(*values);
+  const JsonOutput json(values);
   const std::deque<OpenedTrace> opened =
-      open_traces(*values, {argument(*values, "a", "two traces"), argument(*values, "b", "a second trace")});
+      open_traces(values, {argument(values, "a", "two traces"), argument(values, "b", "a second trace")});
   const TraceProfile a = trace_profile(opened.front().path()), b = trace_profile(opened.back().path());
   const ProfileComparison compared = compare(a, b);
-  const bool by_layer = (*values)["by-layer"].as<bool>();
+  const bool by_layer = values["by-layer"].as<bool>();
   std::cout << to_text(compared);
   if (by_layer) {
     std::cout << "\n" << layers_to_text(a, b);

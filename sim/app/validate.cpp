@@ -87,22 +87,19 @@ int validate_verb(const std::vector<std::string>& words) {
       "band. With --served: runs a scenario for each row of a table of served points, and compares predicted with\n"
       "measured figures. Finished runs are kept: after a kill, rerun the same command to continue.\n",
       options, {"scenario"});
-  if (!values) {
-    return 0;
-  }
-  if (values->count("served") > 0) {
-    return validate_served(*values);
+  if (values.count("served") > 0) {
+    return validate_served(values);
   }
   for (const char* option : {"layout", "output", "quick", "against"}) {
-    if (values->count(option) > 0 && !(*values)[option].defaulted()) {
+    if (values.count(option) > 0 && !values[option].defaulted()) {
       throw InputError({"", 0, option}, "this option is for --served.");
     }
   }
-  const JsonOutput json(*values);
-  if (values->count("accuracy") > 0) {
-    return show_accuracy((*values)["accuracy"].as<std::string>(), json);
+  const JsonOutput json(values);
+  if (values.count("accuracy") > 0) {
+    return show_accuracy(values["accuracy"].as<std::string>(), json);
   }
-  return validate_scenario(*values, json);
+  return validate_scenario(values, json);
 }
 
 }  // namespace epsim::app
