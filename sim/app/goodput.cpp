@@ -16,7 +16,6 @@
 #include "sim/core/files.h"
 #include "sim/core/quantity.h"
 #include "sim/report/format.h"
-#include "sim/report/goodput_tables.h"
 #include "sim/report/goodput_writer.h"
 #include "sim/report/run_info.h"
 #include "sim/scheduler/engines.h"

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <vector>
 
 #include "models/catalogue/catalogue.h"
@@ -22,6 +21,9 @@
 #include "traces/requests/read_requests.h"
 
 namespace epsim::app {
+
+namespace po = boost::program_options;
+
 namespace {
 
 // One catalogue. A row is an object with `name`, `summary` and what else is to be told, each a text or a list of texts.
@@ -124,11 +126,6 @@ std::vector<ListSection> transports() {
 constexpr ListTopic kTopics[] = {{"models", models},   {"hardware", hardware}, {"policies", policies},
                                  {"readers", readers}, {"engines", engines},   {"transports", transports}};
 
-std::span<const ListTopic> list_topics() { return kTopics; }
-
-namespace po = boost::program_options;
-using Json = nlohmann::ordered_json;
-
 void print_line(const std::string& name, const std::string& text) {
   std::cout << fmt::format("  {:<22} {}\n", name, text);
 }
@@ -167,7 +164,7 @@ void print_section(const ListSection& section) {
 int list_topic(const std::string& wanted, const JsonOutput& json) {
   std::vector<std::string> names{"keys"};
   Json all{{"format", 1}};
-  for (const ListTopic& topic : list_topics()) {
+  for (const ListTopic& topic : kTopics) {
     names.emplace_back(topic.name);
     if (!wanted.empty() && wanted != topic.name) {
       continue;

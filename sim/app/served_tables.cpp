@@ -18,9 +18,6 @@ constexpr const char* kServedTitles[] = {"TTFT", "TPOT", "end to end"};
 constexpr std::size_t kShownOrder[] = {1, 0, 2};  // TPOT first: what a step takes
 constexpr std::size_t kServedColumns = 110, kMostPointsShown = 24, kSharesShown = 4;
 
-std::string percent_or_none(double share) { return std::isfinite(share) ? percent(share) : "-"; }
-std::string signed_or_none(double share) { return std::isfinite(share) ? signed_percent(share) : "-"; }
-
 std::string counted(const std::vector<ServedCount>& counts, bool alone) {
   std::string out;
   for (const ServedCount& c : counts) {
@@ -62,8 +59,7 @@ void add_error_row(TextTable& table, std::vector<std::string> cells, const Serve
   cells.push_back(fmt::format("{}", group.errors[1].points));
   for (const std::size_t m : kShownOrder) {
     const ServedErrors& e = group.errors[m];
-    cells.insert(cells.end(),
-                 {percent_or_none(e.median), percent_or_none(e.mean), percent_or_none(e.p90), signed_or_none(e.bias)});
+    cells.insert(cells.end(), {percent(e.median), percent(e.mean), percent(e.p90), signed_percent(e.bias)});
   }
   table.add_row(std::move(cells));
 }
@@ -147,9 +143,7 @@ std::string served_points_text(const ResultTable& points) {
     for (std::size_t c = 0; c < row.size(); ++c) {
       if (is_shown(points.columns[c])) {
         const double value = number_of(row[c]);
-        cells.push_back(!std::isfinite(value)                          ? "-"
-                        : points.columns[c].name.starts_with("error_") ? signed_percent(value)
-                                                                       : rounded(value));
+        cells.push_back(points.columns[c].name.starts_with("error_") ? signed_percent(value) : rounded(value));
       }
     }
     table.add_row(std::move(cells));

@@ -10,7 +10,6 @@
 #include "sim/python/bindings.h"
 #include "sim/python/studies.h"
 #include "sim/report/folder_report.h"
-#include "sim/report/goodput_tables.h"
 #include "sim/report/goodput_writer.h"
 #include "sim/report/tables.h"
 #include "sim/report/writer.h"

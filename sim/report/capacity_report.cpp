@@ -58,14 +58,13 @@ ResultTable candidates_table(const CapacityPlan& plan) {
     }
     const LoadPoint& p = row.answer->point;
     const int many = row.answer->instances;
-    const auto number = [](double value) { return Cell(std::isfinite(value) ? value : kUndefined); };
     for (const double value :
          {1.0 * row.instances, 1.0 * CapacityPool{d, row.instances}.nodes(), p.offered / many, p.ttft_s.mean * 1e3,
           p.ttft_s.p99 * 1e3, p.tpot_s.mean * 1e3, p.tpot_s.p99 * 1e3, p.e2e_s.mean * 1e3, std::exp(p.slo.excess),
           p.slo.holds ? 1.0 : 0.0, p.concurrency / many, 1.0 * static_cast<double>(row.answer->kv_tokens),
           p.offered / many * row.answer->output_tokens / d.gpus, 1 / p.tpot_s.mean,
           1.0 * static_cast<double>(p.requests)}) {
-      cells.push_back(number(value));
+      cells.emplace_back(value);
     }
   }
   return out;

@@ -1,12 +1,11 @@
-#include "sim/report/goodput_tables.h"
-
+// What the terminal shows at the end of a goodput study.
 #include <fmt/format.h>
-
-#include <cmath>
 
 #include "sim/report/format.h"
 #include "sim/report/goodput_branches.h"
 #include "sim/report/goodput_summary.h"
+#include "sim/report/goodput_writer.h"
+#include "sim/report/tables.h"
 #include "sim/report/text_table.h"
 
 namespace epsim {
@@ -16,14 +15,8 @@ constexpr std::size_t kPlainColumns = 20;
 
 std::string label_of(const std::string& policy) { return shortened(printable(policy), kLabelColumns); }
 
-std::string half_width(const Estimate& e) { return std::isfinite(e.half_width) ? rounded(e.half_width) : "-"; }
-
 // Ratios to two digits more than the interval needs would only pretend.
 std::string ratio_text(const Estimate& e) { return fixed(e.mean, 3); }
-std::string ratio_half_width(const Estimate& e) { return std::isfinite(e.half_width) ? fixed(e.half_width, 3) : "-"; }
-
-// The unsigned change of a ratio, as a signed percentage.
-std::string change_text(const Estimate& e) { return std::isfinite(e.mean) ? signed_percent(e.mean - 1) : "-"; }
 
 TextTable slo_table(const GoodputStudy& study, const std::vector<PolicyGoodput>& policies) {
   TextTable table;
@@ -45,9 +38,9 @@ TextTable slo_table(const GoodputStudy& study, const std::vector<PolicyGoodput>&
   for (const PolicyGoodput& p : policies) {
     std::vector<std::string> row = {shortened(printable(plain_name(p.policy)), kPlainColumns),
                                     p.rate.mean > 0 ? rounded(p.rate.mean) : "never",
-                                    half_width(p.rate),
-                                    change_text(p.ratio),
-                                    std::isfinite(p.ratio.half_width) ? percent(p.ratio.half_width) : "-",
+                                    rounded(p.rate.half_width),
+                                    signed_percent(p.ratio.mean - 1),
+                                    percent(p.ratio.half_width),
                                     p.slo.limit};
     if (study.options.slo.per_request()) {
       row.push_back(percent(p.slo.attainment.mean));
@@ -78,9 +71,9 @@ TextTable knee_table(const std::vector<PolicyGoodput>& policies) {
   for (const PolicyGoodput& p : policies) {
     const KneeFigures& knee = p.searched();
     std::vector<std::string> row = {
-        label_of(p.policy),           rounded(knee.rate.mean),      half_width(knee.rate),
-        ratio_text(knee.ratio),       ratio_half_width(knee.ratio), rounded(p.saturation.mean),
-        rounded(p.idle_ttft_ms.mean), rounded(knee.ttft_ms.mean),   rounded(p.tpot_ms.mean),
+        label_of(p.policy),           rounded(knee.rate.mean),         rounded(knee.rate.half_width),
+        ratio_text(knee.ratio),       fixed(knee.ratio.half_width, 3), rounded(p.saturation.mean),
+        rounded(p.idle_ttft_ms.mean), rounded(knee.ttft_ms.mean),      rounded(p.tpot_ms.mean),
         rounded(p.concurrency.mean),  percent(p.kv_lost_share)};
     table.add_row(std::move(row));
   }
@@ -120,7 +113,7 @@ std::string knee_tables(const GoodputStudy& study, const std::vector<PolicyGoodp
 
 }  // namespace
 
-std::string goodput_tables(const GoodputStudy& study, TableStyle) {
+std::string goodput_tables(const GoodputStudy& study) {
   const std::vector<PolicyGoodput> policies = summarize(study);
   std::string out = study.options.slo.any() ? slo_table(study, policies).render() + paragraph(slo_rule(study.options)) +
                                                   paragraph(measured_part_rule(study.options))

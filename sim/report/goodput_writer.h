@@ -1,4 +1,4 @@
-// The files of a goodput study: goodput.json, goodput.csv (one row per policy, seed and k) and curve.csv (one row per
+// What a goodput study says on the terminal, and its files: goodput.json, goodput.csv (one row per policy, seed and k) and curve.csv (one row per
 // probe). metrics.md defines every name in them. Equal studies give equal bytes.
 #pragma once
 
@@ -10,6 +10,9 @@
 #include "sim/study/goodput_result.h"
 
 namespace epsim {
+
+// A table of the policies in the order given, one of the sensitivity to k, the rules behind them and the conclusions.
+std::string goodput_tables(const GoodputStudy& study);
 
 inline constexpr int kGoodputFormat = 2;  // of goodput.json; raised when a key changes its meaning or goes away
 

@@ -5,7 +5,6 @@
 
 #include "sim/report/goodput_branches.h"
 #include "sim/report/goodput_summary.h"
-#include "sim/report/goodput_tables.h"
 #include "sim/report/goodput_writer.h"
 #include "tests/report/sample_study.h"
 #include "tests/support/errors.h"
