@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/core/text.h"
+
 namespace epsim {
 namespace {
 
@@ -58,21 +60,10 @@ std::string grid_yaml(const LogGrid& grid, const std::string& indent) {
          fmt::format("{}correction: {}\n", indent, corrections_text(grid.values(), indent + "  "));
 }
 
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-    }
-    out += c;
-  }
-  return out + "\"";
-}
-
 std::string op_yaml(const FittedOp& op) {
   const OpInfo& info = op_info(op.kind);
-  std::string out = fmt::format("  - op: {}\n    dtype: {}\n    kernel: {}\n    source: {}\n", op.op, quoted(op.dtype),
-                                quoted(op.kernel), quoted(op.source));
+  std::string out = fmt::format("  - op: {}\n    dtype: {}\n    kernel: {}\n    source: {}\n", op.op,
+                                in_quotes(op.dtype), in_quotes(op.kernel), in_quotes(op.source));
   out +=
       fmt::format("    peak: {:.6g}TF/s\n    bandwidth: {:.6g}GB/s\n    weight_bytes: {:g}\n    tile_rows: {:g}\n",
                   op.rates.flops_per_s / 1e12, op.rates.bytes_per_s / 1e9, op.rates.weight_bytes, op.rates.tile_rows);
@@ -126,8 +117,8 @@ std::string percent(const std::optional<ErrorSummary>& e) {
 
 std::string profile_yaml(const FittedProfile& profile) {
   std::string out = "# Fitted by `epsim calibrate fit`; schema: calibration/FORMAT.md. Do not edit: fit again.\n";
-  out += fmt::format("version: 3\nmachine: {}\ngpu: {}\nlicence: {}\nnotes: {}\nops:\n", quoted(profile.machine),
-                     quoted(profile.gpu), quoted(profile.licence), quoted(profile.notes));
+  out += fmt::format("version: 3\nmachine: {}\ngpu: {}\nlicence: {}\nnotes: {}\nops:\n", in_quotes(profile.machine),
+                     in_quotes(profile.gpu), in_quotes(profile.licence), in_quotes(profile.notes));
   for (const FittedOp& op : profile.ops) {
     out += op_yaml(op);
   }

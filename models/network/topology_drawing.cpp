@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/core/check.h"
+#include "sim/core/text.h"
 
 namespace epsim {
 namespace {
@@ -92,31 +93,24 @@ View view_of(const Topology& topology, int max_nodes) {
   return view;
 }
 
-std::string quoted(const std::string& name) {
-  std::string out = "\"";
-  for (const char c : name) {
-    out += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
-  }
-  return out + '"';
-}
-
 }  // namespace
 
 std::string to_dot(const Topology& topology, int max_nodes) {
   const View view = view_of(topology, max_nodes);
-  std::string out =
-      fmt::format("digraph topology {{\n  graph [label={}, labelloc=b];\n  node [shape=box];\n", quoted(view.note()));
+  std::string out = fmt::format("digraph topology {{\n  graph [label={}, labelloc=b];\n  node [shape=box];\n",
+                                in_quotes(view.note()));
   for (int node = 0; node < view.drawn_nodes; ++node) {
     out += fmt::format("  subgraph cluster_node{} {{\n    label=\"node {}\";\n", node, node);
     for (const int v : view.vertices) {
       const TopologyVertex& vertex = topology.vertices()[v];
-      out += vertex.node == node ? fmt::format("    {};\n", quoted(vertex.name)) : "";
+      out += vertex.node == node ? fmt::format("    {};\n", in_quotes(vertex.name)) : "";
     }
     out += "  }\n";
   }
   for (const Edge& e : view.edges) {
-    out += fmt::format("  {} -> {} [label={}{}];\n", quoted(topology.vertices()[e.from].name),
-                       quoted(topology.vertices()[e.to].name), quoted(rate_text(e.rate)), e.both ? ", dir=both" : "");
+    out += fmt::format("  {} -> {} [label={}{}];\n", in_quotes(topology.vertices()[e.from].name),
+                       in_quotes(topology.vertices()[e.to].name), in_quotes(rate_text(e.rate)),
+                       e.both ? ", dir=both" : "");
   }
   return out + "}\n";
 }

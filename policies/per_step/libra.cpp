@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <numeric>
 #include <string>
@@ -12,6 +11,7 @@
 #include "policies/registry.h"
 #include "policies/step_policy.h"
 #include "sim/core/check.h"
+#include "sim/core/text.h"
 
 namespace epsim {
 namespace {
@@ -335,9 +335,8 @@ int read_extra(ConfigReader& in) {
     const auto expert = in.read<Bytes>(kLibraKeys["expert_bytes"]);
     return libra_extra_for_window(expert, rate, window, in.read<int>(kLibraKeys["most_extra"]));
   }
-  int value = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  in.check(error == std::errc() && end == text.data() + text.size() && value >= 0, "n_extra",
+  const int value = number_from<int>(text).value_or(-1);
+  in.check(value >= 0, "n_extra",
            fmt::format("'{}' is neither `auto` nor a whole number of experts, 0 or more.", text));
   return value;
 }

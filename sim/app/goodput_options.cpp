@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "sim/app/command_line.h"
 #include "sim/core/quantity.h"
+#include "sim/core/text.h"
 #include "sim/study/goodput.h"
 
 namespace epsim::app {
@@ -16,12 +16,8 @@ namespace po = boost::program_options;
 namespace {
 
 double parsed_number(const std::string& option, const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw InputError({"", 0, option}, fmt::format("'{}' is not a number.", text));
-  }
-  return value;
+  const std::optional<double> value = number_from<double>(text);
+  return value ? *value : throw InputError({"", 0, option}, fmt::format("'{}' is not a number.", text));
 }
 
 std::vector<double> numbers_of(const std::string& option, const std::string& text) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/core/error.h"
+#include "sim/core/text.h"
 #include "sim/scenario/scenario_keys.h"
 
 namespace epsim::app {
@@ -14,16 +15,7 @@ namespace {
 
 std::string top_of(std::string_view path) { return std::string(path.substr(0, path.find_first_of(".["))); }
 
-std::string with_commas(std::string_view words) {
-  std::string out;
-  for (const char c : words) {
-    if (c == ' ') {
-      out.push_back(',');
-    }
-    out.push_back(c);
-  }
-  return out;
-}
+std::string with_commas(std::string_view words) { return replaced(words, " ", ", "); }
 
 // "required", "default 4", nothing.
 std::string default_text(const ScenarioKey& key) {
@@ -52,16 +44,7 @@ std::string entry(const ScenarioKey& key) {
 }
 
 // A bar would end the cell of a table.
-std::string cell(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '|') {
-      out.push_back('\\');
-    }
-    out.push_back(c);
-  }
-  return out;
-}
+std::string cell(const std::string& text) { return replaced(text, "|", "\\|"); }
 
 // What the table says of the value that a key has unless it is given: "required", nothing, a text.
 std::string fallback_text(const ScenarioKey& key) {

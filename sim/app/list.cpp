@@ -15,6 +15,7 @@
 #include "sim/app/command_line.h"
 #include "sim/app/keys.h"
 #include "sim/core/files.h"
+#include "sim/core/text.h"
 #include "sim/scenario/network_options.h"
 #include "sim/scheduler/engines.h"
 #include "traces/expert_loads/load_sources.h"
@@ -130,12 +131,6 @@ void print_line(const std::string& name, const std::string& text) {
   std::cout << fmt::format("  {:<22} {}\n", name, text);
 }
 
-std::string words_of(const std::string& key) {
-  std::string out = key;
-  std::replace(out.begin(), out.end(), '_', ' ');
-  return out;
-}
-
 // A text, or a list of texts.
 std::string json_text(const Json& value) {
   if (value.is_string()) {
@@ -154,7 +149,7 @@ void print_section(const ListSection& section) {
     print_line(row.at("name"), row.at("summary"));
     for (const auto& [key, value] : row.items()) {
       if (key != "name" && key != "summary") {
-        print_line("", words_of(key) + ": " + json_text(value));
+        print_line("", replaced(key, "_", " ") + ": " + json_text(value));
       }
     }
   }

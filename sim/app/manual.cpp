@@ -5,6 +5,8 @@
 #include <iostream>
 #include <sstream>
 
+#include "sim/core/text.h"
+
 namespace epsim::app {
 namespace {
 
@@ -30,13 +32,7 @@ std::string verbatim(const std::string& text) {
     if (line.starts_with('.') || line.starts_with('\'')) {
       out += "\\&";
     }
-    for (const char c : line) {
-      if (c == '\\' || c == '-') {
-        out += '\\';
-      }
-      out += c == '\\' ? 'e' : c;
-    }
-    out += '\n';
+    out += replaced(replaced(line, "\\", "\\e"), "-", "\\-") + "\n";
   }
   return out + ".fi\n";
 }

@@ -9,6 +9,7 @@
 
 #include "sim/core/error.h"
 #include "sim/core/files.h"
+#include "sim/core/text.h"
 
 namespace epsim::app {
 
@@ -19,13 +20,7 @@ namespace {
 
 constexpr int kMostParts = 100000;
 
-std::string quoted(const std::string& word) {
-  std::string out = "'";
-  for (const char c : word) {
-    out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  }
-  return out + "'";
-}
+std::string quoted(const std::string& word) { return "'" + replaced(word, "'", "'\\''") + "'"; }
 
 // The words without the options that are the submitting command's own.
 std::vector<std::string> words_of_parts(const std::vector<std::string>& words) {

@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iostream>
 
 #include "sim/app/trace_verbs.h"
 #include "sim/core/error.h"
 #include "sim/core/quantity.h"
+#include "sim/core/text.h"
 
 namespace epsim::app {
 
@@ -87,12 +87,11 @@ std::deque<OpenedTrace> open_traces(const po::variables_map& values, const std::
 }
 
 std::int64_t whole_number(const std::string& text, const std::string& option) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+  const std::optional<std::int64_t> value = number_from<std::int64_t>(text);
+  if (!value || *value < 0) {
     throw InputError({"", 0, option}, fmt::format("'{}' is not a whole number of 0 or more.", text));
   }
-  return value;
+  return *value;
 }
 
 std::vector<int> number_list(const po::variables_map& values, const char* option) {

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "sim/core/check.h"
+#include "sim/core/text.h"
 #include "sim/domain/step.h"
 
 namespace epsim {
@@ -37,16 +38,7 @@ CsvTable& CsvTable::text(std::string_view value) {
   if (value.find_first_of(",\"\r\n") == std::string_view::npos) {
     return raw(value);
   }
-  separate();
-  buffer_ += '"';
-  for (const char c : value) {
-    buffer_ += c;
-    if (c == '"') {
-      buffer_ += '"';
-    }
-  }
-  buffer_ += '"';
-  return *this;
+  return raw("\"" + replaced(value, "\"", "\"\"") + "\"");
 }
 
 CsvTable& CsvTable::integer(std::int64_t value) {

@@ -14,6 +14,7 @@
 #include "sim/core/check.h"
 #include "sim/core/config_json.h"
 #include "sim/core/error.h"
+#include "sim/core/text.h"
 #include "sim/domain/cost.h"
 #include "sim/domain/step.h"
 #include "sim/report/metric.h"
@@ -44,26 +45,12 @@ std::string_view embedded_file(std::string_view name) {
 }
 
 std::string escaped_for_html(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&quot;" : std::string(1, c);
-  }
-  return out;
+  const std::string no_tags = replaced(replaced(replaced(text, "&", "&amp;"), "<", "&lt;"), ">", "&gt;");
+  return replaced(no_tags, "\"", "&quot;");
 }
 
 // JSON inside a script element: no "<" is left that could end the element or begin a comment.
-std::string escaped_for_script(const std::string& json) {
-  std::string out;
-  out.reserve(json.size());
-  for (const char c : json) {
-    if (c == '<') {
-      out += "\\u003c";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
+std::string escaped_for_script(const std::string& json) { return replaced(json, "<", "\\u003c"); }
 
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "sim/core/error.h"
+#include "sim/core/text.h"
 
 namespace epsim {
 namespace {
@@ -13,15 +13,14 @@ namespace {
 constexpr std::int64_t kMostSteps = 1000;
 
 std::int64_t whole_number(const std::string& text, std::string_view digits) {
-  std::int64_t value = -1;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size() || value < 0) {
+  const std::optional<std::int64_t> value = number_from<std::int64_t>(digits);
+  if (!value || *value < 0) {
     throw InputError({"", 0, "timeline"}, fmt::format("'{}' is neither a step, as in 100, nor steps N to N + k, as in "
                                                       "100:3, nor slowest, slowest-prefill, slowest-decode or "
                                                       "slowest-mixed.",
                                                       text));
   }
-  return value;
+  return *value;
 }
 
 }  // namespace

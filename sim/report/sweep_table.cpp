@@ -1,12 +1,12 @@
 #include "sim/report/sweep_table.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "sim/core/check.h"
+#include "sim/core/text.h"
 #include "sim/report/csv_table.h"
 #include "sim/report/format.h"
 
@@ -54,10 +54,7 @@ double number_of(const Cell& cell) {
   if (const auto* number = std::get_if<double>(&cell)) {
     return *number;
   }
-  const std::string& text = std::get<std::string>(cell);
-  double out = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), out);
-  return read.ec == std::errc{} && read.ptr == text.data() + text.size() ? out : kUndefined;
+  return number_from<double>(std::get<std::string>(cell)).value_or(kUndefined);
 }
 
 ResultTable metric_table(const std::string& name, const RunSummary& run) {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "sim/core/text.h"
+
 namespace epsim {
 namespace {
 
@@ -15,11 +17,7 @@ constexpr const char* kColours[] = {"#d9d9d9", "#56b4e9", "#0072b2", "#009e73", 
 constexpr int kCellWidth = 116, kCellHeight = 34, kLineHeight = 16, kLetter = 7;
 
 std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
-  }
-  return out;
+  return replaced(replaced(replaced(text, "&", "&amp;"), "<", "&lt;"), ">", "&gt;");
 }
 
 std::string text_at(int x, int y, const char* anchor, const std::string& text) {

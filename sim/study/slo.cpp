@@ -4,13 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <sstream>
 
 #include "sim/core/error.h"
 #include "sim/core/quantity.h"
+#include "sim/core/text.h"
 
 namespace epsim {
 namespace {
@@ -61,9 +61,8 @@ LatencyStat stat_of(const std::string& term, const std::string& name) {
 }
 
 double attainment_of(const Words& words) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(words.value.data(), words.value.data() + words.value.size(), value);
-  if (error != std::errc() || end != words.value.data() + words.value.size() || !(value > 0 && value < 1)) {
+  const double value = number_from<double>(words.value).value_or(0);
+  if (!(value > 0 && value < 1)) {
     fail(fmt::format("attainment is a share of the requests between 0 and 1, as in attainment>=0.99; '{}' is not.",
                      words.value));
   }

@@ -10,6 +10,7 @@
 #include "models/catalogue/catalogue.h"
 #include "policies/plan_formats.h"
 #include "policies/registry.h"
+#include "sim/core/text.h"
 #include "sim/scheduler/engines.h"
 #include "sim/study/capacity_scenario.h"
 
@@ -338,10 +339,6 @@ std::string router_text(const CapacityOption& option) {
 // One pool as a LeaderWorkerSet (leaderworkerset.x-k8s.io/v1): a replica is an instance, its size the hosts.
 std::string worker_set(const CapacityPool& pool, int spare, const std::string& command) {
   const Hosts hosts = hosts_of(pool.design);
-  std::string indented;
-  for (const char c : command) {
-    indented += c == '\n' ? "\n                " : std::string(1, c);
-  }
   return fmt::format(
       "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata:\n  name: {}\nspec:\n  replicas: {}\n"
       "  leaderWorkerTemplate:\n    size: {}\n    workerTemplate:\n      spec:\n        containers:\n"
@@ -349,7 +346,8 @@ std::string worker_set(const CapacityPool& pool, int spare, const std::string& c
       "            command: [sh, -c]\n            args:\n              - |\n"
       "                export NODE_RANK=$LWS_WORKER_INDEX LEADER=$LWS_LEADER_ADDRESS\n                {}\n"
       "            resources: {{limits: {{nvidia.com/gpu: {}}}}}\n---\n",
-      role_name(pool), pool.instances + spare, hosts.each, engine_version(pool.design.engine), indented, hosts.gpus);
+      role_name(pool), pool.instances + spare, hosts.each, engine_version(pool.design.engine),
+      replaced(command, "\n", "\n                "), hosts.gpus);
 }
 
 }  // namespace

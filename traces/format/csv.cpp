@@ -3,22 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
 #include <cmath>
+
+#include "sim/core/text.h"
 
 namespace epsim {
 
 namespace {
-
-template <class T>
-std::optional<T> parse_all(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty()) {
-    return std::nullopt;
-  }
-  return value;
-}
 
 // For messages: long fields are cut, and bytes that are no printable ASCII are shown as '?'.
 std::string shown(std::string_view field) {
@@ -31,10 +22,10 @@ std::string shown(std::string_view field) {
 
 }  // namespace
 
-std::optional<std::int64_t> parse_integer(std::string_view text) { return parse_all<std::int64_t>(text); }
+std::optional<std::int64_t> parse_integer(std::string_view text) { return number_from<std::int64_t>(text); }
 
 std::optional<double> parse_number(std::string_view text) {
-  const std::optional<double> value = parse_all<double>(text);
+  const std::optional<double> value = number_from<double>(text);
   return value && std::isfinite(*value) ? value : std::nullopt;
 }
 

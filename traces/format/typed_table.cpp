@@ -1,5 +1,6 @@
 #include "traces/format/typed_table.h"
 
+#include "sim/core/text.h"
 #include "traces/format/csv.h"
 
 namespace epsim {
@@ -9,15 +10,8 @@ namespace {
 constexpr std::size_t kMaxTableRows = std::size_t{1} << 24;
 
 std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"") == std::string::npos) {
-    return text;
-  }
-  std::string out(1, '"');
-  for (const char c : text) {
-    out.append(c == '"' ? 2 : 1, c);
-  }
-  out.push_back('"');
-  return out;
+  const bool plain = text.find_first_of(",\"") == std::string::npos;
+  return plain ? text : "\"" + replaced(text, "\"", "\"\"") + "\"";
 }
 
 }  // namespace

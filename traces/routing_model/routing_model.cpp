@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "sim/core/error.h"
+#include "sim/core/text.h"
 
 namespace epsim {
 
@@ -17,13 +18,7 @@ constexpr std::int64_t kVersion = 1;
 constexpr double kSharesSlack = 1e-3;  // shares are printed rounded
 
 // A scalar that YAML reads back as the same text.
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    out += c == '"' || c == '\\' ? std::string{'\\', c} : c == '\n' ? std::string(" ") : std::string(1, c);
-  }
-  return out + "\"";
-}
+std::string quoted(const std::string& text) { return in_quotes(replaced(text, "\n", " ")); }
 
 // `hottest`, `second`, `tail`: a curve from statements. The experts after the second follow a power law from `tail`
 // (load over the mean at rank 3) down, as steep as it takes for the layer to sum up.

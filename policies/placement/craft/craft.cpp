@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <memory>
 #include <utility>
 
 #include "policies/placement/craft/layout.h"
+#include "sim/core/text.h"
 
 namespace epsim {
 namespace {
@@ -33,9 +33,8 @@ std::optional<int> read_factor(ConfigReader& in) {
   if (text == "auto") {
     return std::nullopt;
   }
-  int value = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  in.check(error == std::errc() && end == text.data() + text.size() && value >= 0, "replication_factor",
+  const int value = number_from<int>(text).value_or(-1);
+  in.check(value >= 0, "replication_factor",
            fmt::format("'{}' is neither `auto` nor a whole number of copies per GPU, 0 or more.", text));
   return value;
 }

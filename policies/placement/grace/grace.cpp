@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
+#include "sim/core/text.h"
 #include "sim/domain/affinity.h"
 
 namespace epsim {
@@ -142,9 +142,8 @@ std::optional<double> read_ratio(ConfigReader& in) {
   if (text == "knee") {
     return std::nullopt;
   }
-  double value = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  in.check(error == std::errc() && end == text.data() + text.size() && value >= 0 && value <= 1, "ratio",
+  const double value = number_from<double>(text).value_or(-1);
+  in.check(value >= 0 && value <= 1, "ratio",
            fmt::format("'{}' is neither `knee` nor a share of the ideal group size in 0..1.", text));
   return value;
 }

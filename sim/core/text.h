@@ -1,0 +1,37 @@
+// Services for text.
+#pragma once
+
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace epsim {
+
+// The number that the whole of `text` is; nothing where it is not one.
+template <class Number>
+std::optional<Number> number_from(std::string_view text) {
+  Number value{};
+  const char* const text_end = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), text_end, value);
+  return error == std::errc() && end == text_end ? std::optional(value) : std::nullopt;
+}
+
+// `text` with `to` in place of every `from`.
+inline std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out;
+  std::size_t at = 0;
+  for (std::size_t next = text.find(from); next != std::string_view::npos; next = text.find(from, at)) {
+    out.append(text.substr(at, next - at)).append(to);
+    at = next + from.size();
+  }
+  return out.append(text.substr(at));
+}
+
+// `text` in double quotes, as YAML and Graphviz read it.
+inline std::string in_quotes(std::string_view text) {
+  return "\"" + replaced(replaced(text, "\\", "\\\\"), "\"", "\\\"") + "\"";
+}
+
+}  // namespace epsim
