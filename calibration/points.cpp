@@ -136,7 +136,7 @@ void PointTable::add(std::span<const double> parameters, double time, double rel
 }
 
 const PointTable* PointFile::find(std::string_view op) const {
-  const auto found = std::find_if(tables.begin(), tables.end(), [&](const PointTable& t) { return t.op == op; });
+  const auto found = std::ranges::find(tables, op, &PointTable::op);
   return found == tables.end() ? nullptr : &*found;
 }
 

@@ -123,8 +123,7 @@ std::vector<std::string> engine_formats() {
 
 std::string export_plan(const PlacementPlan& plan, const ModelLayers& layers, const std::string& format) {
   EPSIM_CHECK(!plan.layers.empty() && layers.numbers.size() == plan.layers.size(), "every layer has a number");
-  const auto* const found =
-      std::find_if(std::begin(kFormats), std::end(kFormats), [&](const Format& f) { return f.name == format; });
+  const auto* const found = std::ranges::find(kFormats, format, &Format::name);
   if (found == std::end(kFormats)) {
     throw InputError({}, unknown_name("format", format, engine_formats()));
   }

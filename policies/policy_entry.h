@@ -29,7 +29,7 @@ std::string options_text(std::span<const Key> keys);
 // Null when no entry has that name.
 template <class Entry>
 const Entry* find_named(std::span<const Entry> entries, std::string_view name) {
-  const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.name == name; });
+  const auto found = std::ranges::find(entries, name, &Entry::name);
   return found == entries.end() ? nullptr : &*found;
 }
 

@@ -254,8 +254,7 @@ ComputeProfile compute_profile(const std::string& name, const std::string& carri
 namespace {
 
 const EngineKernels* kernels_of(const ComputeProfile& profile, std::string_view engine) {
-  const auto found = std::find_if(profile.kernels.begin(), profile.kernels.end(),
-                                  [&](const EngineKernels& k) { return k.engine == engine; });
+  const auto found = std::ranges::find(profile.kernels, engine, &EngineKernels::engine);
   return found == profile.kernels.end() ? nullptr : &*found;
 }
 

@@ -132,8 +132,7 @@ constexpr std::pair<std::string_view, std::string_view> kTextModels[] = {
 
 const Dialect& dialect_of(const HfObject& in) {
   const std::string model_type = in.word("model_type");
-  const auto found = std::find_if(std::begin(kDialects), std::end(kDialects),
-                                  [&](const Dialect& known) { return known.model_type == model_type; });
+  const auto found = std::ranges::find(kDialects, model_type, &Dialect::model_type);
   if (found == std::end(kDialects)) {
     std::vector<std::string_view> known;
     std::transform(std::begin(kDialects), std::end(kDialects), std::back_inserter(known),

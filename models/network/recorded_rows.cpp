@@ -16,7 +16,7 @@ void RecordedRows::add_layer(CopySets sets) {
 
 // Where the row's figures are kept; empty where they are not.
 std::span<double> RecordedRows::kept(int l, const RecordedTokens& tokens) {
-  auto source = std::find_if(sources_.begin(), sources_.end(), [&](const Source& s) { return s.id == tokens.source; });
+  auto source = std::ranges::find(sources_, tokens.source, &Source::id);
   if (source == sources_.end()) {
     source = sources_.insert(source, Source{tokens.source, {}});
   }

@@ -193,7 +193,7 @@ const ShapeCorrection* FittedOp::shape_of(std::span<const double> parameters) co
 }
 
 const FittedOp* FittedProfile::find(std::string_view op) const {
-  const auto found = std::find_if(ops.begin(), ops.end(), [&](const FittedOp& o) { return o.op == op; });
+  const auto found = std::ranges::find(ops, op, &FittedOp::op);
   return found == ops.end() ? nullptr : &*found;
 }
 

@@ -161,9 +161,7 @@ const OpDtype& dtype_of(std::string_view op) {
   return *std::find_if(kDtypes.begin(), kDtypes.end(), [&](const OpDtype& d) { return op.ends_with(d.suffix); });
 }
 
-const OpDtype& dtype_of(WeightType type) {
-  return *std::find_if(kDtypes.begin(), kDtypes.end(), [&](const OpDtype& d) { return d.type == type; });
-}
+const OpDtype& dtype_of(WeightType type) { return *std::ranges::find(kDtypes, type, &OpDtype::type); }
 
 const OpInfo* find_op_info(std::string_view op) {
   for (const OpInfo& info : kOps) {

@@ -121,7 +121,7 @@ void sort_counts(std::vector<ServedCount>& counts) {
 }
 
 void count_text(std::vector<ServedCount>& counts, const std::string& text, bool alone) {
-  auto found = std::find_if(counts.begin(), counts.end(), [&](const auto& c) { return c.text == text; });
+  auto found = std::ranges::find(counts, text, &ServedCount::text);
   found = found != counts.end() ? found : counts.insert(found, ServedCount{text, 0, 0});
   ++found->points;
   found->alone += alone ? 1 : 0;

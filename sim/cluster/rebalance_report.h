@@ -52,7 +52,7 @@ struct RebalanceReport {
   std::vector<RebalanceEvent> events;
 
   std::int64_t count(RebalanceOutcome outcome) const {
-    return std::count_if(events.begin(), events.end(), [&](const RebalanceEvent& e) { return e.outcome == outcome; });
+    return std::ranges::count(events, outcome, &RebalanceEvent::outcome);
   }
   // What adds up over the plans: copies, bytes, times.
   RebalanceEvent sum() const {

@@ -21,7 +21,7 @@ constexpr double kWorthTelling = 0.01;
 
 const RateChoice* find_variant(std::span<const RateChoice> runs, const std::string& policy, const char* variant) {
   const std::string label = fmt::format("{}:{}", policy, variant);
-  const auto found = std::find_if(runs.begin(), runs.end(), [&](const RateChoice& r) { return r.name == label; });
+  const auto found = std::ranges::find(runs, label, &RateChoice::name);
   return found == runs.end() ? nullptr : &*found;
 }
 

@@ -165,8 +165,7 @@ const Knee& knee_at(const GoodputSearch& search, const GoodputOptions& options, 
   if (k == options.k) {
     return search.knee;
   }
-  const auto found =
-      std::find_if(search.sensitivity.begin(), search.sensitivity.end(), [k](const Knee& knee) { return knee.k == k; });
+  const auto found = std::ranges::find(search.sensitivity, k, &Knee::k);
   EPSIM_CHECK(found != search.sensitivity.end(), "a study has a knee for each of its k");
   return *found;
 }

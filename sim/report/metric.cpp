@@ -33,7 +33,7 @@ std::vector<const Metric*> metrics_of(std::string_view section) {
 
 const Metric& metric(std::string_view name) {
   const std::vector<Metric>& all = metrics();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Metric& m) { return m.name == name; });
+  const auto found = std::ranges::find(all, name, &Metric::name);
   if (found == all.end()) {
     throw std::out_of_range("no metric of a run has the name " + std::string(name));
   }

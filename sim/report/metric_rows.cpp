@@ -92,8 +92,7 @@ const std::vector<Metric>& metrics() {
     add_service_metrics(out);
     add_system_metrics(out);
     for (std::size_t i = 0; i < out.size(); ++i) {
-      const auto defined = std::find_if(definitions().begin(), definitions().end(),
-                                        [&](const Definition& d) { return d.name == out[i].name; });
+      const auto defined = std::ranges::find(definitions(), out[i].name, &Definition::name);
       EPSIM_CHECK(defined != definitions().end(), "metrics.md has a row for " + out[i].name);
       out[i].unit = defined->unit;
       out[i].text = defined->text;

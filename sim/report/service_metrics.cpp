@@ -19,7 +19,7 @@ using Run = const RunResult&;
 auto in_state(RequestState state) {
   return [state](Run r) {
     const auto all = r.measured();
-    return std::count_if(all.begin(), all.end(), [state](const RequestRecord& q) { return q.state == state; });
+    return std::ranges::count(all, state, &RequestRecord::state);
   };
 }
 

@@ -54,8 +54,7 @@ Measured knee_of(const GoodputSearch& search, const Reading& reading) {
   if (!reading.k || *reading.k == search.knee.k) {
     return {search.knee.rate, search.knee.bracket_share};
   }
-  const auto at = std::find_if(search.sensitivity.begin(), search.sensitivity.end(),
-                               [&](const Knee& knee) { return knee.k == *reading.k; });
+  const auto at = std::ranges::find(search.sensitivity, *reading.k, &Knee::k);
   EPSIM_CHECK(at != search.sensitivity.end(), "searches report the knee at every k that is asked for");
   return {at->rate, at->bracket_share};
 }

@@ -309,8 +309,7 @@ class PaperReader {
 }  // namespace
 
 const PaperSetup& PaperStudy::setup(const std::string& wanted) const {
-  const auto found =
-      std::find_if(setups.begin(), setups.end(), [&](const PaperSetup& one) { return one.name == wanted; });
+  const auto found = std::ranges::find(setups, wanted, &PaperSetup::name);
   EPSIM_CHECK(found != setups.end(), "claims name setups that exist");
   return *found;
 }

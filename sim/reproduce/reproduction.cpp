@@ -48,7 +48,7 @@ std::vector<PaperClaim> chosen_claims(const PaperStudy& paper, const std::option
   }
   std::vector<PaperClaim> out;
   for (const std::string& id : *only) {
-    const auto found = std::find_if(all.begin(), all.end(), [&](const PaperClaim& c) { return c.id == id; });
+    const auto found = std::ranges::find(all, id, &PaperClaim::id);
     if (found == all.end()) {
       throw InputError({"", 0, "only"}, unknown_name("claim", id, names));
     }

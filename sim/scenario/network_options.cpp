@@ -181,8 +181,7 @@ class DispatchReader {
     const auto name = other_or(kDispatchKeys["transport"], transport_.value, transport_.source);
     const AutoTransport* several = find_auto(name);
     if (several == nullptr) {
-      const auto at = std::find_if(std::begin(kTransports), std::end(kTransports),
-                                   [&](const TransportEntry& entry) { return entry.name == name; });
+      const auto at = std::ranges::find(kTransports, name, &TransportEntry::name);
       const auto transport = static_cast<Transport>(at - std::begin(kTransports));
       DispatchOptions out = of(transport, name, fabric, model);
       if (transport == Transport::kAllGatherAllReduce) {

@@ -120,7 +120,7 @@ std::int64_t DecodeSet::hand_out(Ticks now, bool in_step, GapSamples& gaps, Hand
 }
 
 DecodeSet::Member DecodeSet::remove(std::int32_t request) {
-  const auto at = std::find_if(members_.begin(), members_.end(), [&](const Member& m) { return m.request == request; });
+  const auto at = std::ranges::find(members_, request, &Member::request);
   EPSIM_CHECK(at != members_.end(), "only a request that decodes can stop decoding");
   const Member member = *at;
   context_ -= member.context;

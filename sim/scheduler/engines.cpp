@@ -125,7 +125,7 @@ void read_common(ConfigReader& in, const EngineProfile& profile, const EngineSit
 
 const EngineProfile& find_engine(std::string_view name) {
   const auto profiles = engine_profiles();
-  const auto found = std::find_if(profiles.begin(), profiles.end(), [&](const auto& p) { return p.name == name; });
+  const auto found = std::ranges::find(profiles, name, &EngineProfile::name);
   EPSIM_CHECK(found != profiles.end(), "an engine is named as the table has it");
   return *found;
 }

@@ -93,8 +93,7 @@ std::vector<BranchPoint> branch_points(const GoodputSearch& search, const Goodpu
   };
   std::vector<BranchPoint> out;
   for (const LoadPoint& p : search.from_backlog) {
-    const auto empty = std::find_if(search.curve.begin(), search.curve.end(),
-                                    [&](const LoadPoint& q) { return q.offered == p.offered; });
+    const auto empty = std::ranges::find(search.curve, p.offered, &LoadPoint::offered);
     EPSIM_CHECK(empty != search.curve.end(), "a rate is served from both starts");
     out.push_back({&*empty, &p, steady(*empty), steady(p)});
   }

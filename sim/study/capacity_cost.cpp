@@ -23,8 +23,7 @@ std::optional<NodePrice> price_of(const std::string& node, const CapacityPrices&
     }
   }
   const std::vector<NodePrice> known = node_prices(spec);
-  const auto wanted =
-      std::find_if(known.begin(), known.end(), [&](const NodePrice& price) { return price.terms == prices.terms; });
+  const auto wanted = std::ranges::find(known, prices.terms, &NodePrice::terms);
   return wanted != known.end() ? std::optional(*wanted) : std::nullopt;
 }
 

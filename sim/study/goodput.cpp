@@ -352,8 +352,7 @@ std::vector<GoodputSearch> search_all(const std::vector<SearchTarget>& targets, 
   const auto led_by = [&](const GoodputSearch* led) {
     return [&search, led](std::size_t i, const Abandoned& abandoned) { return search(i, led, abandoned); };
   };
-  const bool several =
-      std::count_if(targets.begin(), targets.end(), [](const SearchTarget& t) { return t.seed_index == 0; }) > 1;
+  const bool several = std::ranges::count(targets, 0, &SearchTarget::seed_index) > 1;
   if (options.slo.any() && several) {
     const std::size_t leader = 0;
     runner.run({leader}, {}, led_by(nullptr));

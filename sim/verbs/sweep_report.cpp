@@ -83,7 +83,7 @@ std::string best_sentence(const SweepRequest& request, const ResultTable& result
   std::vector<RateChoice> choices;  // seeds in the order of the points
   for (const std::vector<Cell>& row : results.rows) {
     const std::string place = place_of(request, results, row);
-    auto at = std::find_if(choices.begin(), choices.end(), [&](const RateChoice& c) { return c.name == place; });
+    auto at = std::ranges::find(choices, place, &RateChoice::name);
     at = at != choices.end() ? at : choices.insert(at, RateChoice{place});
     at->by_seed.push_back(number_of(row[static_cast<std::size_t>(column - results.columns.begin())]));
   }
@@ -101,8 +101,7 @@ std::string results_table(const SweepRequest& request, const ResultTable& result
     columns.push_back(c);
   }
   for (const Shown& shown : shown_columns(request)) {
-    const auto found = std::find_if(results.columns.begin(), results.columns.end(),
-                                    [&](const ResultColumn& c) { return c.name == shown.column; });
+    const auto found = std::ranges::find(results.columns, shown.column, &ResultColumn::name);
     if (found != results.columns.end()) {  // absent when every point failed
       table.add_column(shown.header);
       columns.push_back(static_cast<std::size_t>(found - results.columns.begin()));
@@ -172,8 +171,7 @@ std::string intervals_table(const SweepRequest& request, const ResultTable& inte
 
 // Latencies of points at which more is offered than served do not compare with the others'.
 std::string overload_note(const ResultTable& results) {
-  const auto column = std::find_if(results.columns.begin(), results.columns.end(),
-                                   [](const ResultColumn& c) { return c.name == "overloaded"; });
+  const auto column = std::ranges::find(results.columns, "overloaded", &ResultColumn::name);
   if (column == results.columns.end()) {
     return "";
   }
@@ -188,8 +186,7 @@ std::string overload_note(const ResultTable& results) {
 }
 
 const ResultTable* named_table(const SweepOutcome& done, std::string_view name) {
-  const auto at =
-      std::find_if(done.tables.begin(), done.tables.end(), [&](const ResultTable& t) { return t.name == name; });
+  const auto at = std::ranges::find(done.tables, name, &ResultTable::name);
   return at == done.tables.end() ? nullptr : &*at;
 }
 

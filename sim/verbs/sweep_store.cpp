@@ -55,7 +55,7 @@ std::string label_of(const SweepPoint& point) {
 
 void UnchangedInputs::check(const SweepPoint& point) {
   for (const InputFile& input : point.inputs) {
-    auto known = std::find_if(seen_.begin(), seen_.end(), [&](const InputFile& f) { return f.name == input.name; });
+    auto known = std::ranges::find(seen_, input.name, &InputFile::name);
     if (known == seen_.end()) {
       seen_.push_back(describe_file(input.name));
       known = seen_.end() - 1;

@@ -144,8 +144,7 @@ SweepTables::SweepTables(const SweepRequest& request, const JobStore& store) : r
       continue;
     }
     for (const ResultTable& table : load_point(store, i).tables) {
-      auto all =
-          std::find_if(layout_.begin(), layout_.end(), [&](const ResultTable& t) { return t.name == table.name; });
+      auto all = std::ranges::find(layout_, table.name, &ResultTable::name);
       if (all == layout_.end()) {
         all = layout_.insert(layout_.end(), {table.name, lead, {}});
       }
@@ -159,8 +158,7 @@ std::vector<std::pair<std::size_t, std::vector<Cell>>> SweepTables::rows_of(cons
   std::vector<std::pair<std::size_t, std::vector<Cell>>> out;
   const std::vector<Cell> lead = lead_cells(request_, point);
   for (std::size_t t = 0; t < layout_.size(); ++t) {
-    const auto own = std::find_if(point.tables.begin(), point.tables.end(),
-                                  [&](const ResultTable& table) { return table.name == layout_[t].name; });
+    const auto own = std::ranges::find(point.tables, layout_[t].name, &ResultTable::name);
     std::vector<Cell> cells = lead;
     if (t == 0) {
       cells.emplace_back(point.error);

@@ -14,8 +14,7 @@ namespace {
 // Of the first of these that the results have.
 std::size_t column_of(const ResultTable& results, std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names) {
-    const auto at = std::find_if(results.columns.begin(), results.columns.end(),
-                                 [&](const ResultColumn& c) { return c.name == name; });
+    const auto at = std::ranges::find(results.columns, name, &ResultColumn::name);
     if (at != results.columns.end()) {
       return static_cast<std::size_t>(at - results.columns.begin());
     }

@@ -103,7 +103,7 @@ namespace {
 const LoadReader& chosen_reader(ConfigReader& in) {
   const auto kind = in.read<std::string>(kKeys["kind"]);
   const auto all = load_readers();
-  return *std::find_if(all.begin(), all.end(), [&](const LoadReader& r) { return r.name == kind; });
+  return *std::ranges::find(all, kind, &LoadReader::name);
 }
 
 LoadWindow read_checked(const LoadReader& reader, ConfigReader& in, const MoeSpec& model, Seed seed) {

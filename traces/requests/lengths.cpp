@@ -84,9 +84,7 @@ constexpr KeyTable kRuleKeys({{"kind", key::one_of([] { return entry_names(kLeng
 
 LengthRule read_rule(ConfigReader in) {
   const auto kind = in.read<std::string>(kRuleKeys["kind"]);
-  return std::find_if(std::begin(kLengthKinds), std::end(kLengthKinds),
-                      [&](const LengthKind& k) { return k.name == kind; })
-      ->read(in);
+  return std::ranges::find(kLengthKinds, kind, &LengthKind::name)->read(in);
 }
 
 std::string describe(const LengthRule& rule) {

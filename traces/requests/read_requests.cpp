@@ -20,7 +20,7 @@ namespace {
 
 const RequestSource& source_of(const std::string& kind) {
   const auto all = request_sources();
-  return *std::find_if(all.begin(), all.end(), [&](const RequestSource& source) { return source.name == kind; });
+  return *std::ranges::find(all, kind, &RequestSource::name);
 }
 
 RequestTable make_detected(ConfigReader& in, Seed seed) {

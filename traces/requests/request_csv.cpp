@@ -26,10 +26,7 @@ constexpr TimeUnit kTimeUnits[] = {{"s", kPsPerSecond}, {"ms", 1'000'000'000},  
                                    {"ns", 1'000},       {"min", 60 * kPsPerSecond}, {"h", 3600 * kPsPerSecond},
                                    {"date", 1'000}};
 
-std::int64_t ps_of(const std::string& unit) {
-  return std::find_if(std::begin(kTimeUnits), std::end(kTimeUnits), [&](const TimeUnit& u) { return u.name == unit; })
-      ->ps;
-}
+std::int64_t ps_of(const std::string& unit) { return std::ranges::find(kTimeUnits, unit, &TimeUnit::name)->ps; }
 
 // The times of a column as ticks since the first one. Whole numbers stay whole, so that the nanoseconds of a Unix clock
 // keep their last digit; only a file that has fractions goes through doubles.
