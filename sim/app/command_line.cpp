@@ -105,11 +105,7 @@ Config open_scenario(const po::variables_map& values) {
     throw InputError({}, "name the scenario file, as in: epsim run experiments/quickstart/deepseek-r1-p4de.yaml");
   }
   Config config = Config::from_file(shipped_file(values["scenario"].as<std::string>()));
-  if (values.count("set") > 0) {
-    for (const std::string& assignment : values["set"].as<std::vector<std::string>>()) {
-      config.set(assignment);
-    }
-  }
+  config.set(assignments_of(values));
   if (values.count("seed") > 0) {
     config.set("seed=" + values["seed"].as<std::string>(), "--seed");
   }

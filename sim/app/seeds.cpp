@@ -30,9 +30,7 @@ std::vector<Scenario> scenarios_by_seed(const po::variables_map& values, const s
   std::vector<Scenario> out;
   for (int s = 0; s < seeds; ++s) {
     Config config = open_scenario(values);
-    for (const std::string& assignment : assignments) {
-      config.set(assignment);
-    }
+    config.set(assignments);
     if (s > 0) {
       config.set(fmt::format("seed={}", static_cast<std::int64_t>(out.front().seed) + s));
     }

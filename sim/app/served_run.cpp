@@ -78,12 +78,8 @@ ServedRun run_served_point(const ServedRequest& request, const std::vector<std::
   ServedRun out;
   try {
     Config config = Config::from_file(request.scenario);
-    for (const std::string& one : assignments) {
-      config.set(one, request.layout.file.filename().string());
-    }
-    for (const std::string& one : request.overrides) {
-      config.set(one);
-    }
+    config.set(assignments, request.layout.file.filename().string());
+    config.set(request.overrides);
     const Scenario scenario = read_scenario(config, {});
     RunControl control;
     control.stop = stop;

@@ -18,6 +18,12 @@ Config Config::from_text(const std::string& text, const std::string& name) {
   return Config(std::make_shared<ConfigDocument>(text, name));
 }
 
+void Config::set(const std::vector<std::string>& assignments, const std::string& option) {
+  for (const std::string& assignment : assignments) {
+    set(assignment, option);
+  }
+}
+
 void Config::set(const std::string& assignment, const std::string& option) { document_->set(assignment, option); }
 
 void Config::extend(const Config& base) {

@@ -39,6 +39,8 @@ class Config {
   // Applies "a.b=c"; c is YAML (a number, a word, a list in brackets). Missing mappings on the way are made. Messages
   // about the value name `option`.
   void set(const std::string& assignment, const std::string& option = "--set");
+  // All of them, one after the other.
+  void set(const std::vector<std::string>& assignments, const std::string& option = "--set");
   // Takes the keys that this document lacks from `base`, as `extends` does; a key of that name goes. The two share
   // those parts from then on, so `base` is of no other use.
   void extend(const Config& base);

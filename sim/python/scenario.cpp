@@ -146,9 +146,7 @@ std::shared_ptr<const Inputs> Document::inputs(const std::vector<std::string>& l
 
 Scenario Document::read(const std::vector<std::string>& labels, std::optional<std::int64_t> seed) const {
   Config config = Config::from_file(file_);
-  for (const std::string& assignment : assignments_) {
-    config.set(assignment, "set");
-  }
+  config.set(assignments_, "set");
   if (seed) {
     config.set("seed=" + std::to_string(*seed));
   }

@@ -19,9 +19,7 @@ Config capacity_scenario(const CapacityQuestion& question, const std::vector<Cap
   config.set(fmt::format("parallelism={{attention_tp: {}}}", first.attention_tp));
   config.set("policy=" + first.policy);
   for (const auto* settings : {&question.settings, &first.settings}) {
-    for (const std::string& setting : *settings) {
-      config.set(setting);
-    }
+    config.set(*settings);
   }
   if (apart) {
     config.set(fmt::format("deployment.prefill.instances={}", pools.front().instances));

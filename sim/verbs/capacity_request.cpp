@@ -341,9 +341,7 @@ void check_settings(const std::vector<std::string>& settings) {
       {"model", "dtype", "--dtypes"},
       {"serving", "engine", "--engines"}};
   Config config = Config::from_text("{}", "the deployment");
-  for (const std::string& setting : settings) {
-    config.set(setting);
-  }
+  config.set(settings);
   for (const auto& [section, key, instead] : kChosen) {
     if (config.root().section(section).has(key)) {
       throw InputError({"", 0, fmt::format("{}.{}", section, key)},

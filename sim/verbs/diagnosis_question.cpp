@@ -39,9 +39,7 @@ std::vector<Scenario> scenarios(const DiagnosisRequest& request, const NewScenar
     if (usual != nullptr) {
       config.set(kUsualRequests);
     }
-    for (const std::string& assignment : request.overrides) {
-      config.set(assignment);
-    }
+    config.set(request.overrides);
     for (const char* assignment : kNoLoads) {
       config.set(assignment);
     }

@@ -101,12 +101,8 @@ std::size_t count_points(const SweepRequest& request) { return combinations(requ
 
 Scenario scenario_at(const SweepRequest& request, std::size_t index) {
   Config config = Config::from_file(request.scenario);
-  for (const std::string& assignment : request.overrides) {
-    config.set(assignment);
-  }
-  for (const std::string& assignment : settings_at(request.axes, index / policies_of(request))) {
-    config.set(assignment, "--vary");
-  }
+  config.set(request.overrides);
+  config.set(settings_at(request.axes, index / policies_of(request)), "--vary");
   const std::string policy = policy_at(request, index);
   const auto own = request.own_policies.find(policy);
   if (policy.empty() || own != request.own_policies.end()) {

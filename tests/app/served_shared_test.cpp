@@ -28,9 +28,7 @@ TEST_CASE("every expressed point of InferenceX has a scenario that fits; the oth
     ++expressed;
     if (scenarios.insert(point.assignments).second) {
       Config config = Config::from_file(*layout.scenario);
-      for (const std::string& one : point.assignments) {
-        config.set(one);
-      }
+      config.set(point.assignments);
       config.set("loads={kind: uniform}");  // where they come from is the same for all, and takes most of the time
       const Scenario scenario = read_scenario(config, {});
       CHECK_NOTHROW(prepare_run(scenario, scenario.policies.front()));

@@ -29,9 +29,7 @@ constexpr const char* kPerStep =
 
 Scenario per_step(const std::vector<std::string>& labels, const std::vector<std::string>& settings = {}) {
   Config config = Config::from_text(kPerStep, "per-step.yaml");
-  for (const std::string& setting : settings) {
-    config.set(setting);
-  }
+  config.set(settings);
   return read_scenario(config, labels);
 }
 

@@ -18,9 +18,7 @@ namespace {
 
 Config small_document(const std::vector<std::string>& settings) {
   Config config = Config::from_file(test::data_dir() / "small.yaml");
-  for (const std::string& setting : settings) {
-    config.set(setting);
-  }
+  config.set(settings);
   return config;
 }
 

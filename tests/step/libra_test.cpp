@@ -21,9 +21,7 @@ const std::vector<std::string> kPolicies{"vanilla", "eplb_static_hot", "lina", "
 Scenario experiment(const std::string& file, const std::vector<std::string>& settings,
                     const std::vector<std::string>& policies = kPolicies) {
   Config config = Config::from_file(test::source_dir() / "experiments/libra" / file);
-  for (const std::string& setting : settings) {
-    config.set(setting);
-  }
+  config.set(settings);
   return read_scenario(config, policies);
 }
 

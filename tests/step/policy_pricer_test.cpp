@@ -30,9 +30,7 @@ const std::vector<std::string> kPricedPolicies{"base",     "eplb",      "libra",
 Scenario scenario(const std::vector<std::string>& settings = {},
                   const std::vector<std::string>& labels = kPricedPolicies) {
   Config config = Config::from_text(kScenario, "by-step.yaml");
-  for (const std::string& setting : settings) {
-    config.set(setting);
-  }
+  config.set(settings);
   return read_scenario(config, labels);
 }
 

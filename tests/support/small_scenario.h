@@ -12,9 +12,7 @@ namespace epsim::test {
 
 inline Scenario small(const std::vector<std::string>& settings) {
   Config config = Config::from_file(data_dir() / "small.yaml");
-  for (const std::string& setting : settings) {
-    config.set(setting);
-  }
+  config.set(settings);
   return read_scenario(config, {});
 }
 
