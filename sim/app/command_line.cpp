@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "sim/core/choice.h"
+#include "sim/core/mapped.h"
 #include "sim/scenario/engine_defaults.h"
 
 namespace epsim::app {
@@ -18,11 +19,7 @@ namespace po = boost::program_options;
 namespace {
 
 std::vector<std::string> option_names(const po::options_description& options) {
-  std::vector<std::string> names;
-  for (const auto& option : options.options()) {
-    names.push_back("--" + option->long_name());
-  }
-  return names;
+  return mapped(options.options(), [](const auto& option) { return "--" + option->long_name(); });
 }
 
 }  // namespace

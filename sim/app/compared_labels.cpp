@@ -5,6 +5,7 @@
 
 #include "sim/app/command_line.h"
 #include "sim/cluster/prepare.h"
+#include "sim/core/mapped.h"
 #include "sim/scenario/compared_policies.h"
 #include "sim/scenario/read_scenario.h"
 
@@ -48,10 +49,7 @@ ComparedLabels compared_labels(const boost::program_options::variables_map& valu
     return out;
   }
   const Scenario scenario = read_scenario(open_scenario(values), labels);
-  out.labels.clear();
-  for (const PolicyChoice& policy : scenario.policies) {
-    out.labels.push_back(policy.label);
-  }
+  out.labels = mapped(scenario.policies, &PolicyChoice::label);
   for (const std::string& name : missing_references(out.labels)) {
     out.labels.push_back(name);
   }

@@ -14,6 +14,7 @@
 #include "sim/app/seeds.h"
 #include "sim/app/shared_study.h"
 #include "sim/core/files.h"
+#include "sim/core/mapped.h"
 #include "sim/core/quantity.h"
 #include "sim/report/format.h"
 #include "sim/report/goodput_writer.h"
@@ -73,9 +74,7 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const Alignment& ali
   study.options = options;
   study.alignment = alignment.how;
   study.seeds = static_cast<int>(by_seed.size());
-  for (const PolicyChoice& policy : by_seed.front().policies) {
-    study.policies.push_back(policy.label);
-  }
+  study.policies = mapped(by_seed.front().policies, &PolicyChoice::label);
   study.same_requests = same_requests(by_seed);
   std::mutex turn;
   const OnLoadPoint print = [&turn](const SearchTarget& target, const LoadPoint& probe) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/app/command_line.h"
+#include "sim/core/mapped.h"
 #include "sim/core/quantity.h"
 #include "sim/core/text.h"
 #include "sim/study/goodput.h"
@@ -21,11 +22,7 @@ double parsed_number(const std::string& option, const std::string& text) {
 }
 
 std::vector<double> numbers_of(const std::string& option, const std::string& text) {
-  std::vector<double> out;
-  for (const std::string& word : split_list(text)) {
-    out.push_back(parsed_number(option, word));
-  }
-  return out;
+  return mapped(split_list(text), [&](const std::string& word) { return parsed_number(option, word); });
 }
 
 }  // namespace

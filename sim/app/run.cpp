@@ -16,6 +16,7 @@
 #include "sim/app/seeds.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/core/files.h"
+#include "sim/core/mapped.h"
 #include "sim/core/quantity.h"
 #include "sim/report/progress.h"
 #include "sim/report/ranking.h"
@@ -169,10 +170,8 @@ void add_other_seeds(std::span<const Scenario> others, const RunSettings& settin
 }
 
 Comparison compare_first_seed(const Scenario& scenario, const std::vector<RunResult>& results) {
-  std::vector<RunSummary> summaries;
-  std::transform(results.begin(), results.end(), std::back_inserter(summaries),
-                 [](const RunResult& run) { return summarize(run); });
-  return one_seed(summaries, static_cast<std::uint64_t>(scenario.seed));
+  return one_seed(mapped(results, [](const RunResult& run) { return summarize(run); }),
+                  static_cast<std::uint64_t>(scenario.seed));
 }
 
 // What the terminal says of the runs.
@@ -199,10 +198,9 @@ int run_and_report(const po::variables_map& values, std::vector<Scenario> by_see
   const Scenario& scenario = by_seed.front();
   print_warnings(scenario);
   PlanCache plans;
-  std::vector<PreparedRun> prepared;
-  for (const PolicyChoice& policy : scenario.policies) {
-    prepared.push_back(prepare_run(scenario, policy, &plans));  // what does not fit is refused before any run starts
-  }
+  // What does not fit is refused before any run starts.
+  const std::vector<PreparedRun> prepared =
+      mapped(scenario.policies, [&](const PolicyChoice& policy) { return prepare_run(scenario, policy, &plans); });
   const ResultsFolder results_folder(values, scenario.name);
   const fs::path& target = results_folder.path();
   OutputFolder folder(target, values["overwrite"].as<bool>(), kMarker);

@@ -13,6 +13,7 @@
 #include <map>
 
 #include "sim/core/config.h"
+#include "sim/core/mapped.h"
 #include "traces/format/csv.h"
 #include "traces/requests/json_records.h"
 
@@ -120,10 +121,7 @@ void check_text(const ConfigReader& in, const std::string& key, const std::strin
 }
 
 std::vector<std::pair<std::string, std::string>> read_texts(ConfigReader in) {
-  std::vector<std::pair<std::string, std::string>> out;
-  for (const std::string& key : in.keys()) {
-    out.emplace_back(key, in.required<std::string>(key));
-  }
+  auto out = mapped(in.keys(), [&](const std::string& key) { return std::pair(key, in.required<std::string>(key)); });
   in.finish();
   return out;
 }
@@ -192,11 +190,7 @@ ServedLookup read_lookup(const ConfigReader& in, const std::filesystem::path& fi
            fmt::format("{} needs columns of the layout, by which its rows are found, and others.",
                        file.filename().string()));
   const auto texts = [&](const std::vector<std::string>& names) {
-    std::vector<std::string> row;
-    for (const std::string& name : names) {
-      row.emplace_back(csv.text(*csv.find_column(name)));
-    }
-    return row;
+    return mapped(names, [&](const std::string& name) { return std::string(csv.text(*csv.find_column(name))); });
   };
   while (csv.next()) {
     out.rows.push_back({texts(out.keys), texts(out.names)});

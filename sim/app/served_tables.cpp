@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/app/served_summary.h"
+#include "sim/core/mapped.h"
 #include "sim/report/format.h"
 #include "sim/report/text_table.h"
 
@@ -78,9 +79,7 @@ std::string groups_text(const ServedSummary& s) {
     }
   }
   for (const ServedGroup& group : s.groups) {
-    std::vector<std::string> cells;
-    std::transform(group.labels.begin(), group.labels.end(), std::back_inserter(cells), printable);
-    add_error_row(table, std::move(cells), group);
+    add_error_row(table, mapped(group.labels, printable), group);
   }
   std::vector<std::string> all(s.headings.size() + 1);
   all.front() = "all";

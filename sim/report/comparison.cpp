@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/core/mapped.h"
 #include "sim/scenario/compared_policies.h"
 
 namespace epsim {
@@ -47,11 +48,7 @@ Comparison one_seed(std::span<const RunSummary> runs, std::uint64_t seed) {
 }
 
 std::vector<double> by_seed(const Comparison& runs, std::size_t policy, const Metric& m) {
-  std::vector<double> out;
-  for (const RunSummary& run : runs.by_policy[policy]) {
-    out.push_back(run.numbers[m.index]);
-  }
-  return out;
+  return mapped(runs.by_policy[policy], [&](const RunSummary& run) { return run.numbers[m.index]; });
 }
 
 Estimate over_seeds(const Comparison& runs, std::size_t policy, const Metric& m) {

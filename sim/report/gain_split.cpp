@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "sim/core/mapped.h"
 #include "sim/report/format.h"
 #include "sim/report/rate_verdict.h"
 #include "sim/report/text_table.h"
@@ -187,8 +188,7 @@ std::string gain_split_table(std::span<const GainSplit> splits) {
 
 std::vector<std::string> gain_sentences(std::span<const RateChoice> runs, bool intervals) {
   const std::vector<GainSplit> splits = gain_splits(runs);
-  std::vector<std::string> out;
-  std::transform(splits.begin(), splits.end(), std::back_inserter(out), split_sentence);
+  std::vector<std::string> out = mapped(splits, split_sentence);
   if (const std::string placement = placement_sentence(runs, intervals); splits.empty() && !placement.empty()) {
     out.push_back(placement);
   }

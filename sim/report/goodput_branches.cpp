@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sim/core/mapped.h"
 #include "sim/report/format.h"
 #include "sim/report/goodput_summary.h"
 #include "sim/report/tables.h"
@@ -29,13 +30,7 @@ std::vector<BranchPoint> points_at(const GoodputStudy& study, std::size_t policy
 }
 
 StartFigures start_figures_of(const std::vector<BranchPoint>& points, bool at_knee) {
-  const auto over_seeds = [&](auto figure) {
-    std::vector<double> values;
-    for (const BranchPoint& point : points) {
-      values.push_back(figure(point));
-    }
-    return estimate(values);
-  };
+  const auto over_seeds = [&](auto figure) { return estimate(mapped(points, figure)); };
   StartFigures out;
   out.at_knee = at_knee;
   out.rate = over_seeds([](const BranchPoint& p) { return p.empty->offered; });
@@ -237,11 +232,7 @@ std::vector<StartFigures> start_figures(const GoodputStudy& study, std::size_t p
 
 AlignedFigures aligned_figures(const GoodputStudy& study, std::size_t policy) {
   const auto rates_of = [&](std::span<const GoodputSearch> searches) {
-    std::vector<double> out;
-    for (const GoodputSearch& search : searches) {
-      out.push_back(rate_of(study, search));
-    }
-    return out;
+    return mapped(searches, [&](const GoodputSearch& search) { return rate_of(study, search); });
   };
   const std::vector<double> rates = rates_of(aligned_of(study, policy));
   const double bracket = study.options.tolerance;

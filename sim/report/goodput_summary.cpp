@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "sim/core/check.h"
+#include "sim/core/mapped.h"
 
 namespace epsim {
 namespace {
@@ -20,11 +21,7 @@ std::span<const GoodputSearch> of_policy(std::span<const GoodputSearch> all, con
 // A figure of every seed of a policy.
 template <class Figure>
 std::vector<double> by_seed(const GoodputStudy& study, std::size_t policy, Figure figure) {
-  std::vector<double> out;
-  for (const GoodputSearch& search : searches_of(study, policy)) {
-    out.push_back(figure(search));
-  }
-  return out;
+  return mapped(searches_of(study, policy), figure);
 }
 
 // A policy's figure over the first policy's, seed by seed.

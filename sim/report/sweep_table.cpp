@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "sim/core/check.h"
+#include "sim/core/mapped.h"
 #include "sim/core/text.h"
 #include "sim/report/csv_table.h"
 #include "sim/report/format.h"
@@ -83,10 +84,8 @@ ResultTable without_columns(const ResultTable& table, std::span<const std::strin
 }
 
 void append_rows(ResultTable& all, const std::vector<Cell>& lead, const ResultTable& table) {
-  std::vector<std::size_t> places;
-  for (const ResultColumn& column : table.columns) {
-    places.push_back(column_of(all, column, lead.size()));
-  }
+  const std::vector<std::size_t> places =
+      mapped(table.columns, [&](const ResultColumn& column) { return column_of(all, column, lead.size()); });
   for (const std::vector<Cell>& cells : table.rows) {
     EPSIM_CHECK(cells.size() == places.size(), "a row has one cell per column");
     std::vector<Cell> row = lead;
@@ -111,12 +110,8 @@ nlohmann::ordered_json json_rows(const ResultTable& table) {
 
 std::string table_csv(const ResultTable& table) {
   std::ostringstream out;
-  std::vector<std::string_view> names;
-  for (const ResultColumn& column : table.columns) {
-    names.push_back(column.name);
-  }
   {
-    CsvTable csv(out, names);
+    CsvTable csv(out, mapped(table.columns, &ResultColumn::name));
     for (const std::vector<Cell>& row : table.rows) {
       for (const Cell& cell : row) {
         csv.text(text_of(cell));

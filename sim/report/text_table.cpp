@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/core/check.h"
+#include "sim/core/mapped.h"
 #include "sim/report/format.h"
 
 namespace epsim {
@@ -68,11 +69,8 @@ std::string TextTable::render(std::size_t indent, int bold_row) const {
   }
   std::string out;
   for (std::size_t l = 0; l < header_lines(); ++l) {
-    std::vector<std::string> cells;
-    for (const Column& column : columns_) {
-      cells.push_back(l < column.header.size() ? column.header[l] : "");
-    }
-    out += line(cells, widths, indent) + "\n";
+    const auto cell = [l](const Column& column) { return l < column.header.size() ? column.header[l] : ""; };
+    out += line(mapped(columns_, cell), widths, indent) + "\n";
   }
   out += std::string(indent, ' ');
   for (std::size_t i = 0; i < total; ++i) {

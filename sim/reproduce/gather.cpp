@@ -11,6 +11,7 @@
 #include <set>
 
 #include "sim/core/check.h"
+#include "sim/core/mapped.h"
 #include "sim/report/summary.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/goodput.h"
@@ -200,10 +201,7 @@ class SetupWork {
 
   // The scenario under every seed that something is still to be done under, plans made, batches let go.
   void prepare() {
-    std::vector<std::string> labels;
-    for (const auto& [policy, unused] : needs_) {
-      labels.push_back(policy);
-    }
+    const std::vector<std::string> labels = mapped(needs_, [](const auto& need) { return need.first; });
     const bool lacking =
         std::any_of(labels.begin(), labels.end(), [&](const std::string& policy) { return lacks_any(policy); });
     const std::size_t wanted = lacking ? seeds() : 1;
@@ -318,10 +316,7 @@ Scenario scenario_of(const PaperStudy& paper, const std::string& setup, const Ga
 
 PaperEvidence gather(const PaperStudy& paper, const PaperNeeds& needs, const GatherOptions& options,
                      const GatherControl& control) {
-  std::vector<std::string> names;
-  for (const auto& [name, unused] : needs) {
-    names.push_back(name);
-  }
+  const std::vector<std::string> names = mapped(needs, [](const auto& need) { return need.first; });
   JobControl jobs{.stop = control.stop};
   if (control.on_setup) {
     jobs.on_finished = [&](std::size_t i) { control.on_setup(names[i], names.size()); };

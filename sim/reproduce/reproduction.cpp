@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/core/files.h"
+#include "sim/core/mapped.h"
 #include "sim/report/folder_report.h"
 #include "sim/reproduce/evaluate.h"
 #include "sim/reproduce/gather.h"
@@ -42,10 +43,7 @@ std::vector<PaperClaim> chosen_claims(const PaperStudy& paper, const std::option
   if (!only) {
     return all;
   }
-  std::vector<std::string> names;
-  for (const PaperClaim& claim : all) {
-    names.emplace_back(claim.id);
-  }
+  const std::vector<std::string> names = mapped(all, &PaperClaim::id);
   std::vector<PaperClaim> out;
   for (const std::string& id : *only) {
     const auto found = std::ranges::find(all, id, &PaperClaim::id);
@@ -113,9 +111,7 @@ std::vector<InputFile> inputs_of(const PaperStudy& paper, const PaperNeeds& need
       add(file);
     }
   }
-  std::vector<InputFile> out;
-  std::transform(files.begin(), files.end(), std::back_inserter(out), describe_file);
-  return out;
+  return mapped(files, describe_file);
 }
 
 nlohmann::ordered_json sets_of(const PaperStudy& paper) {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "sim/cluster/run_policy.h"
+#include "sim/core/mapped.h"
 #include "sim/study/job_runner.h"
 #include "sim/study/load_point.h"
 #include "sim/study/window_halves.h"
@@ -125,10 +126,8 @@ Diagnosis diagnose(std::vector<Scenario> by_seed, std::span<const LoadWindow> wi
     s.run_window = run_window;
   }
   Scenario& first = by_seed.front();
-  std::vector<PreparedRun> prepared;
-  for (const PolicyChoice& policy : first.policies) {
-    prepared.push_back(prepare_run(first, policy));
-  }
+  const std::vector<PreparedRun> prepared =
+      mapped(first.policies, [&](const PolicyChoice& policy) { return prepare_run(first, policy); });
   const PreparedInstance& in_order = prepared[kInOrder].last();
   measure_skew(first, in_order.placement, run_window, out);
   out.copies_per_layer = prepared[kCopies].last().plan.copies() / first.model.moe_layers();

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "sim/core/error.h"
+#include "sim/core/mapped.h"
 #include "sim/core/statistics.h"
 
 namespace epsim {
@@ -351,10 +352,7 @@ double idle_ttft_s(const RunResult& run) {
 }
 
 double saturation_rate(const RunResult& run, const GoodputOptions& options) {
-  std::vector<Ticks> ends;
-  for (const RequestRecord& r : run.requests) {
-    ends.push_back(r.finished);
-  }
+  std::vector<Ticks> ends = mapped(run.requests, [](const RequestRecord& r) -> Ticks { return r.finished; });
   std::sort(ends.begin(), ends.end());
   const auto n = static_cast<double>(ends.size());
   const auto first = static_cast<std::size_t>(n * options.warmup_share);

@@ -13,6 +13,7 @@
 #include "policies/plan_io.h"
 #include "policies/rebalance/keep_in_place.h"
 #include "policies/rebalance/migration.h"
+#include "sim/core/mapped.h"
 #include "sim/domain/placement.h"
 #include "sim/report/format.h"
 
@@ -43,11 +44,7 @@ double mean(const std::vector<double>& values) {
 }
 
 std::string list(const std::vector<double>& values) {
-  std::vector<std::string> out;
-  for (const double value : values) {
-    out.push_back(exact(value));
-  }
-  return fmt::format("[{}]", fmt::join(out, ","));
+  return fmt::format("[{}]", fmt::join(mapped(values, exact), ","));
 }
 
 std::string quoted(const std::string& text) {
@@ -58,24 +55,17 @@ std::string quoted(const std::string& text) {
 std::string bytes(double value) { return fmt::format("{:.0f}", value); }
 
 std::string batches_json(const MigrationPlan& migration) {
-  std::vector<std::string> batches;
-  for (const std::vector<CopyMove>& batch : migration.batches) {
-    std::vector<std::string> moves;
-    for (const CopyMove& move : batch) {
-      moves.push_back(
-          fmt::format("[{},{},{},{},{}]", move.layer, move.expert, move.from_gpu, move.to_gpu, move.to_slot));
-    }
-    batches.push_back(fmt::format("[{}]", fmt::join(moves, ",")));
-  }
-  return fmt::format("[{}]", fmt::join(batches, ",\n      "));
+  const auto move_json = [](const CopyMove& move) {
+    return fmt::format("[{},{},{},{},{}]", move.layer, move.expert, move.from_gpu, move.to_gpu, move.to_slot);
+  };
+  const auto batch_json = [&](const std::vector<CopyMove>& batch) {
+    return fmt::format("[{}]", fmt::join(mapped(batch, move_json), ","));
+  };
+  return fmt::format("[{}]", fmt::join(mapped(migration.batches, batch_json), ",\n      "));
 }
 
 std::string bytes_json(const std::vector<Bytes>& per_gpu) {
-  std::vector<std::string> out;
-  for (const Bytes& each : per_gpu) {
-    out.push_back(bytes(each.count()));
-  }
-  return fmt::format("[{}]", fmt::join(out, ","));
+  return fmt::format("[{}]", fmt::join(mapped(per_gpu, [](const Bytes& each) { return bytes(each.count()); }), ","));
 }
 
 std::string links_json(const MigrationPlan& migration, const PlanRequest& request) {
@@ -107,11 +97,10 @@ std::string bytes_per_gpu(const PlanFigures& figures, const PlanRequest& request
   if (!request.expert_bytes) {
     return "null";
   }
-  std::vector<std::string> out;
-  for (const std::int64_t experts : figures.experts_per_gpu) {
-    out.push_back(bytes((static_cast<double>(experts) - without) * request.expert_bytes->count()));
-  }
-  return fmt::format("[{}]", fmt::join(out, ","));
+  const auto bytes_of = [&](std::int64_t experts) {
+    return bytes((static_cast<double>(experts) - without) * request.expert_bytes->count());
+  };
+  return fmt::format("[{}]", fmt::join(mapped(figures.experts_per_gpu, bytes_of), ","));
 }
 
 std::optional<double> moved_bytes(const PlanFigures& figures, const PlanRequest& request) {

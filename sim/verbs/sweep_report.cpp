@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "sim/core/mapped.h"
 #include "sim/report/format.h"
 #include "sim/report/rate_verdict.h"
 #include "sim/report/tables.h"
@@ -150,10 +150,8 @@ std::string intervals_table(const SweepRequest& request, const ResultTable& inte
     const std::vector<Cell> combination(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(lead));
     if (rows.empty() || combination != before) {
       before = combination;
-      std::vector<std::string>& cells = rows.emplace_back();
-      std::transform(combination.begin(), combination.end(), std::back_inserter(cells),
-                     [](const Cell& cell) { return printable(text_of(cell)); });
-      cells.resize(lead + per_policy, "-");
+      rows.push_back(mapped(combination, [](const Cell& cell) { return printable(text_of(cell)); }));
+      rows.back().resize(lead + per_policy, "-");
     }
     const auto found = std::find_if(columns.begin(), columns.end(),
                                     [&](const Shown& shown) { return text_of(row[lead]) == shown.column; });

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "sim/core/mapped.h"
 #include "sim/report/estimate.h"
 
 namespace epsim {
@@ -90,8 +91,7 @@ void each_interval(const SweepRequest& request, const std::vector<ResultColumn>&
   for (const Group& group : groups_of(request, seed_axis_of(request).value())) {
     ResultRows rows;
     for (const std::vector<std::size_t>& points : group.points) {
-      std::vector<std::vector<Cell>>& of_policy = rows.emplace_back();
-      std::transform(points.begin(), points.end(), std::back_inserter(of_policy), result_of);
+      rows.push_back(mapped(points, result_of));
     }
     for (std::size_t policy = 0; policy < rows.size(); ++policy) {
       for (std::size_t c = lead_columns(request).size(); c < columns.size(); ++c) {

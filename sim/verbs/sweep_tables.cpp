@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "sim/core/mapped.h"
 #include "sim/report/csv_table.h"
 #include "sim/verbs/sweep_seeds.h"
 #include "sim/verbs/sweep_winners.h"
@@ -241,9 +242,7 @@ std::vector<ResultTable> write_sweep_tables(const SweepRequest& request, const J
   }
   file.close();
   fs::rename(temporary, target);
-  std::vector<ResultTable> result;
-  std::transform(out.begin(), out.end(), std::back_inserter(result), [](ShownTable& t) { return std::move(t.table); });
-  return result;
+  return mapped(out, [](ShownTable& t) { return std::move(t.table); });
 }
 
 }  // namespace epsim

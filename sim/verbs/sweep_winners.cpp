@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <map>
 
+#include "sim/core/mapped.h"
 #include "sim/report/gain_split.h"
 #include "sim/scenario/compared_policies.h"
 
@@ -49,10 +50,7 @@ std::optional<WinnerMap> rates_by_place(const SweepRequest& request, const Resul
   std::map<std::vector<std::string>, std::size_t> cell_of;
   for (std::size_t r = 0; r < results.rows.size(); ++r) {
     const std::vector<Cell>& row = results.rows[r];
-    std::vector<std::string> place;
-    for (const std::size_t a : axes) {
-      place.push_back(text_of(row[a]));
-    }
+    const std::vector<std::string> place = mapped(axes, [&](std::size_t a) { return text_of(row[a]); });
     const auto [known, added] = cell_of.try_emplace(place, out.cells.size());
     if (added) {
       WinnerCell& cell = out.cells.emplace_back(WinnerCell{place, {}});
