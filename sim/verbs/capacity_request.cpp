@@ -122,15 +122,24 @@ double mean_rate(const RequestTrace& trace) {
 }
 
 // The hour on the recording's own clock, in which slices are stated, at the rate that `rate` or `time_scale` give it.
-TraceHour recorded_hour(Config config, const RequestTrace& asked, double share) {
-  const auto slice = config.root().section("requests").maybe<Seconds>("slice_start");
-  for (const char* key : {"rate", "rate_by", "time_scale"}) {
-    config.set(fmt::format("requests.{}=null", key));
+// ServeGen's pools are drawn at the stated rate, on their own clock.
+TraceHour recorded_hour(const Config& asked, const RequestTrace& trace, double share) {
+  Config config = asked.clone();
+  ConfigReader requests = asked.root().section("requests");
+  const auto rate = requests.maybe<RequestsPerSecond>("rate");
+  const auto scale = requests.maybe<double>("time_scale");
+  TraceHour out;
+  if ((!rate && !scale) || requests.required<std::string>("kind") == "servegen") {
+    out = busy_hour(trace, share);
+  } else {
+    for (const char* key : {"rate", "rate_by", "time_scale"}) {
+      config.set(fmt::format("requests.{}=null", key));
+    }
+    const RequestTrace recorded = read_scenario(config, {}).requests;
+    out = busy_hour(recorded, share);
+    out.rate *= rate ? rate->count() / mean_rate(recorded) : *scale;
   }
-  const RequestTrace recorded = read_scenario(config, {}).requests;
-  TraceHour out = busy_hour(recorded, share);
-  out.rate *= mean_rate(asked) / mean_rate(recorded);
-  out.start_s += slice.value_or(Seconds{}).count();
+  out.start_s += requests.maybe<Seconds>("slice_start").value_or(Seconds{}).count();
   return out;
 }
 
