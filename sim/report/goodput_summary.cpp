@@ -114,13 +114,13 @@ std::string list_of(const std::vector<double>& ks) {
 std::string conclusion(const PolicyGoodput& policy, const std::string& first, double tolerance) {
   constexpr const char* kWords[] = {"below", "not distinguishable from", "above"};
   const KneeFigures& knee = policy.searched();
-  std::string out =
-      fmt::format("{} against {}: {} times the goodput at k = {:g} ({} {}'s), {} times the saturation throughput.",
-                  policy.policy, first, ratio_words(knee.ratio), knee.k, kWords[side_of_one(knee.ratio, tolerance) + 1],
-                  first, ratio_words(policy.saturation_ratio));
+  std::string out = fmt::format(
+      "{} against {}: {} times the goodput at k = {:g} ({} {}'s), {} times the saturation throughput.", policy.policy,
+      first, ratio_words(knee.ratio), knee.k, kWords[side_of_one(knee.ratio, kOneSeed * tolerance) + 1], first,
+      ratio_words(policy.saturation_ratio));
   std::vector<double> better, worse;
   for (const KneeFigures& k : policy.knees) {
-    if (const int side = side_of_one(k.ratio, tolerance); side != 0) {
+    if (const int side = side_of_one(k.ratio, kOneSeed * tolerance); side != 0) {
       (side > 0 ? better : worse).push_back(k.k);
     }
   }

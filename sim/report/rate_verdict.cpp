@@ -13,8 +13,13 @@ namespace {
 
 double mean_of(const RateChoice& choice) { return estimate(choice.by_seed).mean; }
 
+// Of policies that are better than the first, who is as good as whom: one seed's rates within the tolerance are equal.
 int side(const RateChoice& choice, const RateChoice& other, const RateQuestion& question) {
   return side_of_one(ratio_of(choice, other, question), question.tolerance);
+}
+
+bool beats(const RateChoice& choice, const RateChoice& first, const RateQuestion& question) {
+  return side_of_one(ratio_of(choice, first, question), kOneSeed * question.tolerance) > 0;
 }
 
 std::string change_words(const Estimate& e) {
@@ -50,7 +55,7 @@ std::vector<std::size_t> ranked(std::span<const RateChoice> choices, Wanted want
 std::string as_good_as(std::span<const RateChoice> choices, std::size_t chosen, const RateQuestion& question) {
   std::string out;
   for (std::size_t i = 1; i < choices.size(); ++i) {
-    if (i != chosen && side(choices[i], choices[0], question) > 0 && side(choices[i], choices[chosen], question) == 0) {
+    if (i != chosen && beats(choices[i], choices[0], question) && side(choices[i], choices[chosen], question) == 0) {
       out += fmt::format("{}{} ({} % of the KV room)", out.empty() ? "; no difference to " : ", ", choices[i].name,
                          percent(choices[i].kv_lost_share));
     }
@@ -64,8 +69,8 @@ std::string differences(std::span<const RateChoice> choices, const RateQuestion&
   for (const RateChoice& choice : choices.subspan(1)) {
     const Estimate ratio = ratio_of(choice, choices[0], question);
     out += fmt::format("{}{}: {}{} ({})", out.empty() ? "" : "; ", choice.name,
-                       side_of_one(ratio, question.tolerance) < 0 ? "" : "no difference, ", change_words(ratio),
-                       interval_text(ratio, choice.by_seed.size(), question));
+                       side_of_one(ratio, kOneSeed * question.tolerance) < 0 ? "" : "no difference, ",
+                       change_words(ratio), interval_text(ratio, choice.by_seed.size(), question));
   }
   return out;
 }
@@ -90,7 +95,7 @@ RateVerdict without_first(std::span<const RateChoice> choices, const RateQuestio
 // room the one given first; the first choice where none is better.
 std::size_t best_of(std::span<const RateChoice> choices, const RateQuestion& question) {
   const std::vector<std::size_t> better =
-      ranked(choices, [&](const RateChoice& choice) { return side(choice, choices[0], question) > 0; });
+      ranked(choices, [&](const RateChoice& choice) { return beats(choice, choices[0], question); });
   std::size_t out = better.empty() ? 0 : better[0];
   for (const std::size_t i : better) {
     const bool as_good = side(choices[better[0]], choices[i], question) <= 0;
@@ -111,8 +116,8 @@ Estimate ratio_of(const RateChoice& choice, const RateChoice& other, const RateQ
   return searched_estimate(ratios(choice.by_seed, other.by_seed), question.tolerance, 2);
 }
 
-int side_of_one(const Estimate& ratio, double tolerance) {
-  const double margin = std::isfinite(ratio.half_width) ? ratio.half_width : kOneSeed * tolerance;
+int side_of_one(const Estimate& ratio, double one_seed) {
+  const double margin = std::isfinite(ratio.half_width) ? ratio.half_width : one_seed;
   return ratio.mean - margin > 1 ? 1 : ratio.mean + margin < 1 ? -1 : 0;
 }
 
@@ -162,7 +167,7 @@ RateVerdict verdict_against_next(std::span<const RateChoice> choices, const Rate
   }
   const RateChoice& next = choices[held[1]];
   const Estimate ratio = ratio_of(best, next, question);
-  const bool told = side_of_one(ratio, question.tolerance) > 0;
+  const bool told = side_of_one(ratio, kOneSeed * question.tolerance) > 0;
   return {held[0], told,
           fmt::format("Highest rate {}: {} requests/s with {}; {} the next, {} ({}).", question.condition, rate,
                       best.name, told ? change_words(ratio) + " than" : "no sure difference to", next.name,

@@ -37,8 +37,8 @@ struct RateVerdict {
 // (sim/study/slo_curve.cpp), and nothing is known of what chance moves.
 inline constexpr double kOneSeed = 2;
 
-// Where a ratio lies against 1: +1 above, -1 below, 0 not told apart, by its interval; with a single seed, by kOneSeed.
-int side_of_one(const Estimate& ratio, double tolerance);
+// Where a ratio lies against 1: +1 above, -1 below, 0 not told apart, by its interval; with a single seed, by `one_seed`.
+int side_of_one(const Estimate& ratio, double one_seed);
 
 // Of their rates seed by seed; the searches' brackets widen its interval.
 Estimate ratio_of(const RateChoice& choice, const RateChoice& other, const RateQuestion& question);

@@ -44,7 +44,7 @@ TEST_CASE("rates of a single seed differ when they are more than twice the toler
 }
 
 TEST_CASE("a map's winner gains more than twice the tolerance, whatever takes less KV room") {
-  // Under one seed 4.6 % is within the tolerance of the fastest, 7.7 %, and below twice the tolerance over the first.
+  // Under one seed 4.6 % is within twice the tolerance of the fastest, 7.7 %, and below twice the tolerance over the first.
   const WinnerMap map{{"loads"},
                       {{{"moved"}, {{"off", {100}}, {"fast", {107.7}, 0.1}, {"cheap", {104.6}, 0.0}}},
                        {{"even"}, {{"off", {100}}, {"fast", {105.9}, 0.1}, {"cheap", {104.6}, 0.0}}}},
