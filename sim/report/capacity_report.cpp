@@ -64,7 +64,7 @@ ResultTable candidates_table(const CapacityPlan& plan) {
           p.slo.holds ? 1.0 : 0.0, p.concurrency / many, 1.0 * static_cast<double>(row.answer->kv_tokens),
           p.offered / many * row.answer->output_tokens / d.gpus, 1 / p.tpot_s.mean,
           1.0 * static_cast<double>(p.requests)}) {
-      cells.emplace_back(value);
+      cells.emplace_back(std::isfinite(value) ? value : kUndefined);
     }
   }
   return out;

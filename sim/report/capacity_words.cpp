@@ -329,6 +329,9 @@ const LoadPoint& point_of(const CapacityOption& option) {
 
 std::string verdict_of(const CapacityPlan& plan, const CapacityAnswer& answer) {
   const LoadPoint& p = answer.point;
+  if (!answer.refused.empty()) {
+    return "cannot run";
+  }
   if (p.slo.holds) {
     return "holds";
   }

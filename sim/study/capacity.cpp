@@ -365,7 +365,6 @@ void ask_what_ifs(CapacityRuns& runs, const std::atomic<bool>* stop, CapacityOpt
     CapacityWhatIf& asked = option.what_ifs[i];
     asked.answer = runs.ask(asked.share.pools, asked.share.one_in, option.alone, AskedFor::kInstance, asked.growth);
   });
-  std::erase_if(option.what_ifs, [](const CapacityWhatIf& asked) { return !asked.answer.refused.empty(); });
 }
 
 // What the recommended deployment does in other conditions, and its highest rate. The others are asked where it fails,

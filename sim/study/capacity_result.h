@@ -113,7 +113,7 @@ inline constexpr std::string_view kSlower = "steps 10 % longer";  // a CapacityW
 
 // A deployment, asked for something else than the demand.
 struct CapacityWhatIf {
-  std::string what;       // "demand +10 %", "loads half again as skewed"
+  std::string what;       // "demand +10 %", "experts half again as skewed"
   double growth = 0;      // of the demand, as a share
   DeploymentShare share;  // that was run
   CapacityAnswer answer;
