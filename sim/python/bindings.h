@@ -69,7 +69,7 @@ struct Inputs {
 class Document {
  public:
   Document(const std::string& file, std::vector<std::string> assignments);
-  // With "a.b=c", as --set takes it, before earlier ones of these keys.
+  // With "a.b=c", as --set takes it, in place of earlier ones of these keys.
   Document with(const std::vector<std::string>& assignments) const;
   // Every run takes its loads from `function`, policies plan from `plan` unless that is None. For one study: Python's
   // collector does not see what it holds.

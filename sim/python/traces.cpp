@@ -176,7 +176,8 @@ void bind_traces(py::module_& m) {
            })
       .def("text", [](const Trace& t) { return trace_summary(*t.file, t.path.filename().string()); })
       .def("json", [](const Trace& t) { return trace_summary_json(*t.file); })
-      .def("heatmap", [](const Trace& t) { return trace_heatmap_svg(*t.file); })
+      .def(
+          "heatmap", [](const Trace& t, int every) { return trace_heatmap_svg(*t.file, every); }, py::arg("every"))
       .def(
           "slice",
           [](const Trace& t, std::pair<std::int64_t, std::int64_t> rows, std::pair<std::int64_t, std::int64_t> tokens,

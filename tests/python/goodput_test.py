@@ -70,7 +70,7 @@ class GoodputTest(unittest.TestCase):
             epsim.goodput(SMALL, ["base"], rates=["10/min"])
         self.assertEqual(caught.exception.key, "rates")
 
-    def test_refuses_arguments_that_are_none(self):
+    def test_refuses_arguments_of_other_types(self):
         for name, value in (("slo", 5), ("tolerance", "5%"), ("tolerance", None), ("only_listed", 1), ("overwrite", "no")):
             with self.assertRaises(epsim.InputError) as caught:
                 epsim.goodput(SMALL, "base", **{name: value})

@@ -111,7 +111,7 @@ class RunTest(unittest.TestCase):
         for name, dtype in dtypes.items():
             self.assertEqual(dtype == object, types[name] == "str", name)
 
-    def test_refuses_arguments_that_are_none(self):
+    def test_refuses_arguments_of_other_types(self):
         for name, value in (("threads", -1), ("threads", 2.0), ("threads", 2**40), ("strict_calibration", "yes")):
             with self.assertRaises(epsim.InputError) as caught:
                 epsim.run(SMALL, **{name: value})
@@ -204,9 +204,8 @@ class LongRunTest(unittest.TestCase):
         thread.start()
         scenario = epsim.load(SMALL, {"requests.count": 20})
         for change in (lambda: epsim.load(SMALL, LONG), lambda: setattr(scenario.requests, "count", 200000)):
-            before, began = counted[0], time.monotonic()
+            before = counted[0]
             change()
-            self.assertGreater(time.monotonic() - began, 0.02)
             self.assertGreaterEqual(counted[0] - before, 3)
         read.set()
         thread.join()

@@ -293,7 +293,7 @@ std::string trace_summary_json(const TraceFile& trace) {
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string trace_heatmap_svg(const TraceFile& trace) {
+std::string trace_heatmap_svg(const TraceFile& trace, int every) {
   if (trace.load_rows() + trace.token_count() == 0) {
     throw InputError({trace.name(), 0, ""},
                      "the trace holds neither load rows nor tokens, so there is nothing to draw.");
@@ -305,10 +305,11 @@ std::string trace_heatmap_svg(const TraceFile& trace) {
       "font-size=\"9\">\n"
       "<text x=\"{}\" y=\"16\" font-size=\"12\">Expert load over the layer's mean (white 0, dark 4 and above)</text>\n"
       "<text x=\"{}\" y=\"32\">expert 0 to {}</text>\n",
-      kLeft + kCell * window.experts() + 20, kTop + kCell * window.layers() + 20, kLeft, kLeft, window.experts() - 1);
-  for (int l = 0; l < window.layers(); ++l) {
-    const int number = trace.info().layer_numbers[l], y = kTop + l * kCell;
-    if (l % 5 == 0) {
+      kLeft + kCell * window.experts() + 20, kTop + kCell * ((window.layers() + every - 1) / every) + 20, kLeft, kLeft,
+      window.experts() - 1);
+  for (int l = 0; l < window.layers(); l += every) {
+    const int number = trace.info().layer_numbers[l], y = kTop + l / every * kCell;
+    if (l / every % 5 == 0) {
       out += fmt::format("<text x=\"4\" y=\"{}\">layer {}</text>\n", y + kCell, number);
     }
     const double mean = window.total(l) / window.experts();

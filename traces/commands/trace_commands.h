@@ -25,8 +25,8 @@ std::string trace_summary(const TraceFile& trace, const std::string& title, int 
 std::string trace_summary_json(const TraceFile& trace);
 
 // The load of every layer (rows) and expert (columns) over the layer's mean, as a picture: white at 0, the mean pale,
-// dark at four times the mean and above. A cell's title gives its figures.
-std::string trace_heatmap_svg(const TraceFile& trace);
+// dark at four times the mean and above. A cell's title gives its figures. `every`: 2 draws every second layer.
+std::string trace_heatmap_svg(const TraceFile& trace, int every = 1);
 
 // Reads another program's recording into a trace file.
 void trace_import(const std::filesystem::path& from, const std::string& format, const ImportOptions& options,

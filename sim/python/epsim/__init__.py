@@ -9,10 +9,10 @@ epsim.units() has the unit of every figure, epsim.metrics() its definition too.
 
 from . import traces
 from ._native import version as __version__
+from .answers import Figures, Report, metrics, units
 from .errors import InputError, RunFailed
 from .policies import Policy, Shape, StepPolicy, policy, step_policy
-from .results import (Balance, Capacity, Comparison, Diagnosis, Figures, Goodput, Plan, Report, Reproduction, Run, Sweep,
-                      metrics, units)
+from .results import Balance, Capacity, Comparison, Diagnosis, Goodput, Plan, Reproduction, Run, Sweep
 from .scenario import Scenario, Section, load
 from .studies import balance, capacity, catalogue, compare, diagnose, goodput, plan, reproduce, run, sweep
 

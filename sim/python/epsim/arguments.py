@@ -60,7 +60,8 @@ def named(names: Mapping[str, str], document: str = "") -> Iterator[None]:
 
     document: a file that the caller knows nothing of, which errors then do not name.
     """
-    words = re.compile(rf"(?<![\w./-])(?:--)?({'|'.join(map(re.escape, names)) or '(?!)'})(?![\w-])")
+    any_name = "|".join(map(re.escape, names)) or "(?!)"
+    words = re.compile(rf"(?:(?<=`)|(?<![\w./-])--)({any_name})(?![\w-])")
     place = re.compile(rf"(?<!\S){re.escape(document) or '(?!)'}(:\d+)?: ")
 
     def text_of(told: str) -> str:

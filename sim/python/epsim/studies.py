@@ -46,7 +46,7 @@ class _Follow:
         self.bar.update(done - self.bar.n)
 
     def _print(self, done: int, every: int) -> None:
-        mark = 10 * done // every if every else done  # every tenth, or where their number is not known all
+        mark = 10 * done // every if every else done  # every tenth; all, where their number is not known
         if mark != self.last and (done or every):
             self.last = mark
             print(f"{done} of {every or '?'} {self.unit}", flush=True)
@@ -90,8 +90,8 @@ def compare(scenario: Any, policies: Any, *, seeds: int = 1, only_listed: bool =
                                           flag("strict_calibration", strict_calibration), follow))
 
 
-def goodput(scenario: Any, policies: Any, *, slo: Optional[str] = None, rates: Optional[Sequence[Any]] = None, tolerance: float = 0.02,
-            seeds: int = 3, only_listed: bool = False, folder: Any = None, overwrite: bool = False, overrides: Any = None,
+def goodput(scenario: Any, policies: Any, *, slo: Optional[str] = None, rates: Optional[Sequence[Any]] = None,
+            tolerance: float = 0.02, seeds: int = 3, only_listed: bool = False, folder: Any = None, overwrite: bool = False, overrides: Any = None,
             threads: int = 0, strict_calibration: bool = False, progress: Any = None) -> Goodput:
     """Finds the request rate that each policy sustains.
 
@@ -170,15 +170,16 @@ def capacity(file: Any = None, *, model: Any = None, rate: Any = None, concurren
              "output-tokens": output_tokens, "ttft": ttft, "tpot": tpot, "e2e": e2e, "slo": slo, "times": times,
              "time-share": time_share, "growth": growth, "spare": spare, "budget": budget, "power": power,
              "terms": terms, "kwh": kwh, "pue": pue, "nodes": nodes, "sizes": sizes, "attention-tp": attention_tp,
-             "engines": engines, "dtypes": dtypes, "modes": modes, "policies": policies, "max-nodes": max_nodes, "seeds": seeds}
+             "engines": engines, "dtypes": dtypes, "modes": modes, "policies": policies,
+             "max-nodes": max_nodes, "seeds": seeds}
     if any(callable(one) for one in several(policies)):
         raise InputError("`policies`: names of policies; functions are not taken here, as recommended.yaml could not name "
                          "them.", key="policies")
     given_words = {name: [_word(value)] for name, value in words.items() if value is not None}
     if price is not None:
-        given_words["price"] = assignments(price)
+        given_words["price"] = assignments(price) if isinstance(price, Mapping) else list(map(str, several(price)))
     if vary:
-        given_words["vary"] = [f"{key}={','.join(_text(value) for value in several(values))}" for key, values in vary.items()]
+        given_words["vary"] = [f"{key}={','.join(map(_text, several(values)))}" for key, values in vary.items()]
     if overrides:
         given_words["set"] = assignments(overrides)
     if flag("quick", quick):

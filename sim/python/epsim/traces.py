@@ -8,7 +8,7 @@ from typing import Any, Optional, Sequence
 from . import _native
 from .arguments import flag, named, refused, several, text, whole
 from .errors import InputError
-from .results import _Answer, _Native, _bars, _frame, _pandas, _read, leave_no_folder
+from .answers import _Answer, _bars, _frame, _Native, _pandas, _read, leave_no_folder
 
 
 _ALL = 2**63 - 1
@@ -109,9 +109,8 @@ class Trace(_Native):
 
         numbers = self.info["layer_numbers"]
         step = -(-len(numbers) * self.info["experts"] // _MOST_CELLS)
-        shown = self if step == 1 else self.slice(layers=numbers[::step])
         note = "" if step == 1 else f"<p>The picture has {len(numbers[::step])} of {len(numbers)} layers.</p>"
-        return f"<pre>{escape(str(self))}</pre>{note}{shown._native.heatmap()}"
+        return f"<pre>{escape(str(self))}</pre>{note}{self._native.heatmap(step)}"
 
 
 class RoutingModel:
