@@ -18,7 +18,7 @@ std::optional<Number> number_from(std::string_view text) {
   return error == std::errc() && end == text_end ? std::optional(value) : std::nullopt;
 }
 
-// `text` with `to` in place of every `from`.
+// `text` with `to` in place of every `from`, which is not empty.
 inline std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
   std::string out;
   std::size_t at = 0;

@@ -1,5 +1,5 @@
-// What a goodput study says on the terminal, and its files: goodput.json, goodput.csv (one row per policy, seed and k) and curve.csv (one row per
-// probe). metrics.md defines every name in them. Equal studies give equal bytes.
+// What a goodput study says on the terminal, and its files: goodput.json, goodput.csv (one row per policy, seed and k)
+// and curve.csv (one row per probe). metrics.md defines every name in them. Equal studies give equal bytes.
 #pragma once
 
 #include <filesystem>

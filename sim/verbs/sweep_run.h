@@ -44,8 +44,8 @@ std::size_t prepare_sweep(const SweepRequest& request, const std::filesystem::pa
 // Runs what is not finished yet in `folder` and no other process runs, on as many threads as the caller lets oneTBB
 // have; then writes the tables (NAME.csv, and all of them in results.h5). Neither threads nor processes nor kills nor
 // restarts show in any file. A point whose scenario cannot be read or run is recorded with its error. Throws InputError
-// when no combination can be read at all or none knows one of the policies, and when a file that a finished point read has changed, what JobStore throws,
-// and ShardFinished.
+// when no combination can be read at all or none knows one of the policies, and when a file that a finished point read
+// has changed, what JobStore throws, and ShardFinished.
 SweepOutcome run_sweep(const SweepRequest& request, const std::filesystem::path& folder, const SweepControl& control);
 
 }  // namespace epsim
