@@ -356,9 +356,8 @@ std::string infeasible_words(const CapacityPlan& plan) {
     const std::string budget = plan.most_usd_per_hour > 0 ? rounded(plan.most_usd_per_hour) + " usd/h" : "",
                       power = plan.most_watts > 0 ? rounded(plan.most_watts / 1e3) + " kW" : "";
     return fmt::format(
-        "Infeasible: of the deployments that hold the SLO at {:.4g} requests/s the nearest, {} x {}, costs {} and "
-        "draws "
-        "{}; the limit is {}.\n",
+        "Infeasible: the nearest deployment that holds the SLO at {:.4g} requests/s, {} x {}, costs {} and draws {}; "
+        "the limit is {}.\n",
         plan.rate, cost.nodes, plan.study.options[nearest].node(),
         cost.price ? rounded(cost.usd_per_hour) + " usd/h" : "an unknown sum",
         cost.watts > 0 ? rounded(cost.watts / 1e3) + " kW" : "unknown power",

@@ -124,7 +124,6 @@ double mean_rate(const RequestTrace& trace) {
 // The hour on the recording's own clock, in which slices are stated, at the rate that `rate` or `time_scale` give it.
 // ServeGen's pools are drawn at the stated rate, on their own clock.
 TraceHour recorded_hour(const Config& asked, const RequestTrace& trace, double share) {
-  Config config = asked.clone();
   ConfigReader requests = asked.root().section("requests");
   const auto rate = requests.maybe<RequestsPerSecond>("rate");
   const auto scale = requests.maybe<double>("time_scale");
@@ -132,6 +131,7 @@ TraceHour recorded_hour(const Config& asked, const RequestTrace& trace, double s
   if ((!rate && !scale) || requests.required<std::string>("kind") == "servegen") {
     out = busy_hour(trace, share);
   } else {
+    Config config = asked.clone();
     for (const char* key : {"rate", "rate_by", "time_scale"}) {
       config.set(fmt::format("requests.{}=null", key));
     }

@@ -48,7 +48,7 @@ TEST_CASE("capacity says infeasible with exit code 3, and what comes nearest") {
   check_contains(slow.out, {"Infeasible: no deployment", "Nearest: ", "a request that is alone takes"});
   const Outcome poor = run_epsim(dir, kAsk + "--ttft p99=100ms --budget 1usd/h -o poor");
   CHECK(poor.exit_code == 3);
-  check_contains(poor.out, {"Infeasible: of the deployments that hold the SLO", "; the limit is 1.000 usd/h."});
+  check_contains(poor.out, {"Infeasible: the nearest deployment that holds the SLO", "; the limit is 1.000 usd/h."});
 }
 
 TEST_CASE("capacity refuses what it cannot answer") {

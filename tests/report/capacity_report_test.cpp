@@ -48,6 +48,29 @@ TEST_CASE("a cheaper deployment beyond the power limit is said to be that") {
   test::check_contains(capacity_text(plan), {"is 13.3 % cheaper, but beyond the power limit", "a higher power limit"});
 }
 
+TEST_CASE("beyond a power limit the deployment that draws least is named, though another is cheaper") {
+  CapacityPlan plan = plan_of("ttft<1s", {option_on("p5en.48xlarge", 2), option_on("p4de.24xlarge", 4)});
+  plan.most_watts = 5'000;  // idle nodes draw 5.8 and 10.4 kW
+  decide(plan);
+  REQUIRE_FALSE(plan.feasible);
+  test::check_contains(infeasible_words(plan), {"the nearest", "2 x p5en.48xlarge", "the limit is 5.000 kW"});
+}
+
+TEST_CASE("of two deployments at one price the second takes more nodes, and wins at any lower price") {
+  CapacityPlan plan = plan_of("ttft<1s", {option_on("p5en.48xlarge", 2), option_on("p4de.24xlarge", 4)});
+  plan.prices.own = {parse_price("p5en.48xlarge=20usd/h"), parse_price("p4de.24xlarge=10usd/h")};
+  decide(plan);
+  test::check_contains(capacity_text(plan),
+                       {"4 x p4de.24xlarge", "costs the same, and takes more nodes.", "any lower price"});
+}
+
+TEST_CASE("a what-if that is refused is said not to run") {
+  CapacityOption option = option_on("p5en.48xlarge", 2);
+  option.what_ifs.push_back({"an instance lost", 0, {}, {}});
+  option.what_ifs.back().answer.refused = "the weights do not fit";
+  test::check_contains(why_words(plan_of("ttft<1s", {option})), {"Fragile: an instance lost: cannot run."});
+}
+
 TEST_CASE("what fails first as demand grows is told, and a skew that turns the answer makes it fragile") {
   CapacityOption option = option_on("p5en.48xlarge", 2);
   for (const double growth : {0.1, 0.2}) {
