@@ -177,42 +177,27 @@ void settle(std::span<const float> chances, std::int64_t off, float most, std::s
   EPSIM_CHECK(off == 0, "a row of counts could not be made to sum up");
 }
 
-// The first number from each one on that has no factor in common with `experts`: a walk by it comes to all of them. Kept
-// for the next row of as many.
-const std::vector<std::uint64_t>& strides_of(std::uint64_t experts) {
-  thread_local std::vector<std::uint64_t> strides;
-  if (strides.size() != experts) {
-    strides.resize(experts);
-    std::iota(strides.begin(), strides.end(), std::uint64_t{0});
-    for (std::uint64_t& stride : strides) {
-      while (std::gcd(stride, experts) != 1) {
-        ++stride;
-      }
-    }
-  }
-  return strides;
-}
-
-// One token after the other, each with top_k choices at equal distances along the chances, which it walks in an order of
-// its own: every count is binomial, whatever their number, and the row's sum is kept.
+// One token after the other, each with top_k choices at equal distances along the chances, in an order of experts that is
+// drawn for it: every count is binomial, whatever their number, the row's sum is kept, and with equal chances every set of
+// top_k experts is as likely as any other, so that no placement has better luck than another.
 void draw_by_token(std::span<const float> chances, int trials, std::uint64_t key, std::span<float> counts) {
-  const auto experts = static_cast<std::uint64_t>(
+  const auto experts = static_cast<std::size_t>(
       std::find_if(chances.rbegin(), chances.rend(), [](float p) { return p > 0; }).base() - chances.begin());
   std::ranges::fill(counts, 0.0F);
-  const std::vector<std::uint64_t>& strides = strides_of(experts);
+  thread_local std::vector<std::uint16_t> order;
+  order.resize(experts);
+  std::iota(order.begin(), order.end(), std::uint16_t{0});
   for (int t = 0; t < trials; ++t) {
-    const std::uint64_t random = Fingerprint::mix(key + static_cast<std::uint64_t>(t));
-    const std::uint64_t stride = strides[random % experts];
-    std::uint64_t at = (random >> 16) % experts;
+    std::uint64_t random = Fingerprint::mix(key + static_cast<std::uint64_t>(t));
     double next = 0x1p-24 * static_cast<double>(random >> 40), along = 0;
-    for (std::uint64_t e = 0; e < experts; ++e) {
-      along += static_cast<double>(chances[at]);
+    for (std::size_t e = 0; e < experts; ++e) {
+      random = random * 6364136223846793005U + 1442695040888963407U;  // Knuth's MMIX
+      std::swap(order[e], order[e + (((random >> 32) * (experts - e)) >> 32)]);
+      along += static_cast<double>(chances[order[e]]);
       if (along > next) {
-        counts[at] += 1.0F;
+        counts[order[e]] += 1.0F;
         next += 1.0;
       }
-      at += stride;  // below experts: no division for each of them
-      at -= at >= experts ? experts : 0;
     }
   }
 }
