@@ -30,8 +30,13 @@ constexpr int kGateKernels = 1;
 constexpr int kMtpNorms = 2;  // of the embedding and of the hidden state
 // Of linear attention: the convolution, the delta rule, the gated norm of its output.
 constexpr int kLinearKernels = 3;
-// Tokens that the delta rule works on at once, in flash-linear-attention's kernels.
+// Tokens that the delta rule works on at once, in flash-linear-attention's kernels; what prompts add to those kernels
+// (decays, keys with keys, the solve, keys and values, states, output: seven in place of one); and the share of the bf16
+// peak that they reach together, for chunks of a sequence wait for one another: 4 to 7 % at the median of SGLang
+// 0.5.14's table on each of H100, H200, B200 and B300 (AIConfigurator 095f58a, chunk_gated_delta_rule).
 constexpr double kLinearChunk = 64;
+constexpr int kLinearPromptKernels = 6;
+constexpr double kLinearPeakShare = 0.05;
 // FlashMLA's sparse prefill works on whole groups of so many query heads: SGLang pads to them on Hopper, and its layers
 // take as long at 16 heads as at 64 (AIConfigurator, H200).
 constexpr double kSparseHeads = 64;
@@ -269,7 +274,10 @@ Price ComputeModel::linear_attention(const RankBatch& batch) const {
   const double key = a.key_head_dim, value = a.value_head_dim;
   const Flops work(2.0 * static_cast<double>(batch.prefill_tokens) * heads *
                    (3 * key * value + kLinearChunk * (3 * key + 2 * value)));
-  const Price prompts{work / (gpu_.bf16_peak * profile_.attention_prefill.value), profile_.attention_prefill.origin};
+  const Price prompts = batch.prefill_tokens > 0
+                            ? Price{work / (gpu_.bf16_peak * kLinearPeakShare), Origin::kExtrapolated} +
+                                  memory_bound({}, kLinearPromptKernels)
+                            : Price{};
   // In and out of the convolution; values, gate and output of what follows.
   const double activations = (2 * a.conv_width() + 3 * a.value_width()) / tp * kStateBytes;
   const Bytes states = model_.linear_state_bytes() * (2.0 / tp * static_cast<double>(batch.decode_tokens));

@@ -13,7 +13,7 @@
 //   Source : shares and constants from a ComputeProfile (models/hardware/compute); kernel counts per layer part
 //            are stated beside the code. Sparse attention: DeepSeek-V3.2-Exp's report (section 2) and SGLang 0.5.14.
 //            Linear attention: Yang et al., "Gated Delta Networks" (arXiv 2412.06464, section 3.3), as in
-//            flash-linear-attention.
+//            flash-linear-attention; what its kernels reach is from public tables.
 //   Valid  : every Price carries the weakest origin of the figures that made it.
 #pragma once
 

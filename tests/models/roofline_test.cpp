@@ -275,6 +275,12 @@ TEST_CASE("linear attention: no context, a state read and written for each decod
   CHECK(seconds(c.attention(none)) ==
         doctest::Approx(0.25 * softmax / kBytes + 0.75 * (linear + states + activations) / kBytes + norms(10))
             .epsilon(1e-6));
+  // Ten tokens of prompts run the delta rule at 5 % of the peak: of 8 / 2 heads, 3 x 64 x 32 with the state and, in chunks of
+  // 64, 3 x 64 + 2 x 32 columns. They read no states.
+  const double delta = 2.0 * 10 * 4 * (3 * 64 * 32 + 64 * (3 * 64 + 2 * 32)) / (0.05 * 100e12);
+  const RankBatch prompts{.prefill_tokens = 10};
+  CHECK(seconds(c.attention(prompts)) - seconds(c.attention(none)) ==
+        doctest::Approx(0.75 * (delta - states / kBytes)).epsilon(1e-6));
 }
 
 TEST_CASE("what comes ahead of the scores, by fits: each kind of layer's own products by its share of the layers") {
