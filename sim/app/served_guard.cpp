@@ -21,7 +21,7 @@ std::string error_column(std::size_t metric) { return fmt::format("error_{}_shar
 bool has_figures(const std::optional<ServedRun>& run) { return run && run->error.empty(); }
 
 double error_of_point(const ServedPoint& point, const ServedRun& run, std::size_t metric) {
-  return run.median[metric] / point.measured[metric] - 1;
+  return run.predicted[metric] / point.measured[metric] - 1;
 }
 
 // Sizes of errors of one group and metric, of both versions.

@@ -382,6 +382,7 @@ ServedLayout read_served_layout(const std::filesystem::path& file) {
     out.lookup = read_lookup(in, *lookup, out);
   }
   read_measured(in.required_section("measured"), out);
+  out.means = in.choice("statistic", {"median", "mean"}, "median") == "mean";
   check_column(in, "in_flight", out.in_flight, out);
   for (const auto& [name, formula] : out.derived) {
     check_text(in, "derived", formula, out);

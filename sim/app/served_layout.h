@@ -6,7 +6,8 @@
 //   lookup: recipes.csv                       # further columns, of another table: those of its first row that fits
 //   groups: {GPU: hardware}                   # columns to group errors by, with their headings
 //   in_flight: conc                           # requests in flight
-//   measured: {ttft_ms: column, tpot_s: column, e2e_s: [column, column]}   # medians; the first that is there
+//   measured: {ttft_ms: column, tpot_s: column, e2e_s: [column, column]}   # the first that is there
+//   statistic: mean                           # what they are of all requests; the default is median
 //   date: date                                # year-month-day
 //   rules:                                    # all that apply, in this order
 //     - when: {hardware: [h100, h200]}        # a text or several; "*": any text; "": none
@@ -34,7 +35,7 @@
 namespace epsim::app {
 
 inline constexpr std::array<const char*, 3> kServedMetrics = {"ttft", "tpot", "e2e"};
-using ServedFigures = std::array<double, 3>;  // [kServedMetrics] medians in seconds; NaN where there is none
+using ServedFigures = std::array<double, 3>;  // [kServedMetrics] seconds; NaN where there is none
 
 struct ServedRule {
   std::vector<std::pair<std::string, std::vector<std::string>>> when;  // column, texts of which it has one
@@ -65,6 +66,7 @@ struct ServedLayout {
   ServedLookup lookup;
   std::string in_flight, date;
   std::array<ServedMeasure, 3> measured;  // [kServedMetrics]
+  bool means = false;                     // of all requests; else medians
   std::vector<ServedRule> rules;
 };
 

@@ -88,11 +88,12 @@ ServedRun run_served_point(const ServedRequest& request, const std::vector<std::
     if (run.interrupted) {
       throw StudyInterrupted();
     }
-    out.median = {run.latency.ttft_s.p50, run.latency.tpot_s.p50, run.latency.e2e_s.p50};
+    const double Summary::*statistic = request.layout.means ? &Summary::mean : &Summary::p50;
+    out.predicted = {run.latency.ttft_s.*statistic, run.latency.tpot_s.*statistic, run.latency.e2e_s.*statistic};
     const ServingOptions& serving = prepared.last().serving;
     out.kv_tokens = static_cast<double>(serving.kv_blocks * serving.kv_block_tokens);
     out.extrapolated = extrapolated_share(run);
-    out.tpot_terms = terms_of(run, out.median[1]);
+    out.tpot_terms = terms_of(run, out.predicted[1]);
     out.stand_ins = run.carried_over;
   } catch (const InputError& e) {
     out.error = e.place.key.empty() ? e.problem : e.place.key + ": " + e.problem;
@@ -104,8 +105,8 @@ ServedRun run_served_point(const ServedRequest& request, const std::vector<std::
 
 template <Is<ServedRun> T>
 auto members(T& x) {
-  auto& [error, median, kv_tokens, extrapolated, tpot_terms, stand_ins] = x;
-  return std::tie(error, median, kv_tokens, extrapolated, tpot_terms, stand_ins);
+  auto& [error, predicted, kv_tokens, extrapolated, tpot_terms, stand_ins] = x;
+  return std::tie(error, predicted, kv_tokens, extrapolated, tpot_terms, stand_ins);
 }
 
 bool holds_served(const std::filesystem::path& folder, const ServedRequest& request) {

@@ -18,10 +18,10 @@ namespace epsim::app {
 
 // What a scenario gave. Nothing in it depends on time, threads or the order of runs.
 struct ServedRun {
-  std::string error;        // why it was refused; empty: it has figures
-  ServedFigures median{};   // seconds
-  double kv_tokens = 0;     // of a DP rank of the instance that decodes
-  double extrapolated = 0;  // share of the time priced outside what was measured
+  std::string error;          // why it was refused; empty: it has figures
+  ServedFigures predicted{};  // seconds
+  double kv_tokens = 0;       // of a DP rank of the instance that decodes
+  double extrapolated = 0;    // share of the time priced outside what was measured
   // Where the TPOT goes, seconds of it: the parts of decode steps, and "prompts", steps with prompts.
   std::vector<std::pair<std::string, double>> tpot_terms;
   std::vector<std::string> stand_ins;  // measurements of other hardware

@@ -23,7 +23,7 @@ auto in_flight_range(double n) {
 struct ServedPair {
   const ServedPoint* point;
   const ServedRun* run;
-  double error(std::size_t m) const { return run->median[m] / point->measured[m] - 1; }
+  double error(std::size_t m) const { return run->predicted[m] / point->measured[m] - 1; }
 };
 
 std::vector<ServedPair> pairs_of(const std::vector<ServedPoint>& points,
@@ -189,7 +189,7 @@ std::vector<std::pair<std::string, double>> shares_of(const std::vector<ServedPa
     for (const auto& [name, seconds] : pair.run->tpot_terms) {
       auto found = std::find_if(out.begin(), out.end(), [&wanted = name](const auto& s) { return s.first == wanted; });
       found = found != out.end() ? found : out.insert(found, {name, 0.0});
-      found->second += seconds / pair.run->median[1] / static_cast<double>(pairs.size());
+      found->second += seconds / pair.run->predicted[1] / static_cast<double>(pairs.size());
     }
   }
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -227,7 +227,7 @@ std::optional<ServedHint> hint_of(const std::vector<std::string>& labels, std::v
       consider(name, [&name = name](const ServedPair& pair) { return term_of(*pair.run, name); });
     }
   } else {
-    consider("all of it", [m](const ServedPair& pair) { return pair.run->median[m]; });
+    consider("all of it", [m](const ServedPair& pair) { return pair.run->predicted[m]; });
   }
   return out;
 }
@@ -266,6 +266,7 @@ ServedSummary summarise_served(const ServedLayout& layout, const std::vector<Ser
   for (const auto& [heading, column] : layout.groups) {
     out.headings.push_back(heading);
   }
+  out.means = layout.means;
   out.points = static_cast<int>(points.size());
   const std::vector<ServedPair> pairs = pairs_of(points, runs);
   out.expressed = static_cast<int>(pairs.size());

@@ -51,6 +51,7 @@ struct ServedCount {
 
 struct ServedSummary {
   std::vector<std::string> headings;
+  bool means = false;                                       // of all requests; else medians
   int points = 0, expressed = 0, scenarios = 0, exact = 0;  // `exact`: expressed without a stand-in
   std::vector<ServedCount> unexpressed, stand_ins;          // most points first
   std::array<ServedNoise, 3> noise;
@@ -66,7 +67,7 @@ std::vector<std::string> served_labels(const ServedPoint& point);
 ServedSummary summarise_served(const ServedLayout& layout, const std::vector<ServedPoint>& points,
                                const std::vector<std::optional<ServedRun>>& runs);
 
-// A row a point: flags, measured and predicted medians, errors, terms of the TPOT, why it has none.
+// A row a point: flags, measured and predicted figures, errors, terms of the TPOT, why it has none.
 ResultTable served_table(const ServedLayout& layout, const std::vector<ServedPoint>& points,
                          const std::vector<std::optional<ServedRun>>& runs);
 ResultTable served_groups_table(const ServedSummary& summary);

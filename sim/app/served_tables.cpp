@@ -84,9 +84,10 @@ std::string groups_text(const ServedSummary& s) {
   std::vector<std::string> all(s.headings.size() + 1);
   all.front() = "all";
   add_error_row(table, std::move(all), s.all);
-  return "\nerror of predicted medians, % of the measured ones: size (median, mean, 90th percentile), and bias (mean "
-         "with "
-         "its sign)\n" +
+  return fmt::format(
+             "\nerror of predicted {}, % of the measured ones: size (median, mean, 90th percentile), and bias (mean "
+             "with its sign)\n",
+             s.means ? "means" : "medians") +
          table.render(0);
 }
 
@@ -218,11 +219,11 @@ ResultTable served_table(const ServedLayout& layout, const std::vector<ServedPoi
     for (const double measured : point.measured) {
       row.emplace_back(measured * 1e3);
     }
-    for (const double predicted : run.median) {
+    for (const double predicted : run.predicted) {
       row.emplace_back(has ? predicted * 1e3 : kUndefined);
     }
     for (std::size_t m = 0; m < kServedMetrics.size(); ++m) {
-      row.emplace_back(has ? run.median[m] / point.measured[m] - 1 : kUndefined);
+      row.emplace_back(has ? run.predicted[m] / point.measured[m] - 1 : kUndefined);
     }
     for (const std::string& term : terms) {
       const auto found =
@@ -279,6 +280,7 @@ std::string served_json(const ServedSummary& s, const ResultTable& points) {
            {"expressed", s.expressed},
            {"without_stand_in", s.exact},
            {"scenarios", s.scenarios},
+           {"statistic", s.means ? "mean" : "median"},
            {"unexpressed", served_counts_json(s.unexpressed)},
            {"stand_ins", served_counts_json(s.stand_ins)}};
   for (std::size_t m = 0; m < s.noise.size(); ++m) {

@@ -98,6 +98,17 @@ TEST_CASE("columns come from another table: from its first row that fits, where 
                  {"layout.yaml", "lookup", "recipes.csv", "others"});
 }
 
+TEST_CASE("measured figures are medians, or means where the layout says so") {
+  TempDir dir;
+  write_served_layout(dir, "  - {set: {a: 1}}\n");
+  CHECK(!app::read_served_layout(dir / "layout.yaml").means);
+  std::ofstream(dir / "layout.yaml", std::ios::app) << "statistic: mean\n";
+  CHECK(app::read_served_layout(dir / "layout.yaml").means);
+  write_served_layout(dir, "  - {set: {a: 1}}\n");
+  std::ofstream(dir / "layout.yaml", std::ios::app) << "statistic: p90\n";
+  check_contains(error_of<InputError>([&] { points_of(dir, ""); }).what(), {"layout.yaml", "statistic", "median, mean"});
+}
+
 TEST_CASE("a layout names its own columns only, and a table has them") {
   const TempDir dir;
   write_served_layout(dir, "  - {when: {gpus: x}, set: {a: 1}}\n");
@@ -143,7 +154,7 @@ struct Served {
 
 ServedRun run_of(double experts, double attention) {
   ServedRun out;
-  out.median = {1, experts + attention, 2};
+  out.predicted = {1, experts + attention, 2};
   out.tpot_terms = {{"experts", experts}, {"attention", attention}};
   return out;
 }
@@ -363,7 +374,7 @@ TEST_CASE("gpt-oss-120b on H100 by vLLM: TPOT within 10 % of what was measured")
   const auto runs = app::run_served(request, points, dir / "served", {});
   REQUIRE(runs.has_value());
   for (std::size_t i = 0; i < points.size(); ++i) {
-    const double tpot = runs->at(i).value().median[1];
+    const double tpot = runs->at(i).value().predicted[1];
     CHECK(tpot / points[i].measured[1] == doctest::Approx(1).epsilon(0.05));  // doctest's scale adds 1: 10 %
   }
 }
@@ -382,7 +393,7 @@ std::array<std::vector<double>, 3> errors_of(const std::string& table) {
   std::array<std::vector<double>, 3> out;
   for (std::size_t i = 0; i < points.size(); ++i) {
     for (std::size_t t = 0; t < out.size(); ++t) {
-      out[t].push_back(std::abs(runs->at(i).value().median[t] / points[i].measured[t] - 1));
+      out[t].push_back(std::abs(runs->at(i).value().predicted[t] / points[i].measured[t] - 1));
     }
   }
   return out;
