@@ -22,7 +22,6 @@ namespace {
 
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 constexpr double kEver = std::numeric_limits<double>::infinity();
-constexpr std::string_view kAnyText = "*";
 constexpr std::string_view kBuiltIn[] = {"file", "run"};
 
 using Columns = std::map<std::string, std::string, std::less<>>;
@@ -227,7 +226,9 @@ bool fits(const std::vector<std::string>& texts, const std::string& text) {
       continue;
     }
     wanted = true;
-    found = found || (one == kAnyText ? !text.empty() : one == text);
+    const bool open = one.ends_with('*');
+    found = found ||
+            (open ? !text.empty() && text.starts_with(std::string_view(one).substr(0, one.size() - 1)) : one == text);
   }
   return found || !wanted;
 }

@@ -10,7 +10,7 @@
 //   statistic: mean                           # what they are of all requests; the default is median
 //   date: date                                # year-month-day
 //   rules:                                    # all that apply, in this order
-//     - when: {hardware: [h100, h200]}        # a text or several; "*": any text; "": none
+//     - when: {hardware: [h100, h200]}        # a text or several; "h*": those that begin so; "": none
 //       since: 2026-01-21                     # of this day or later; rows without a date are of no day
 //       before: 2026-05-01                    # of an earlier day
 //       set: {cluster.node: DGX-H200, requests.count: "{conc*10}"}

@@ -161,17 +161,27 @@ double term_of(const ServedRun& run, const std::string& name) {
   return found != run.tpot_terms.end() ? found->second : 0;
 }
 
-// `slope`: what the prediction of a point grows by; how often it is to be added so that the squares of the relative
-// errors are least, predictions that would fall below nothing left out of the question.
+// `slope`: what the prediction of a point grows by; how often it is to be added so that the mean size
+// of the relative errors is least. The sum of |error + multiple x s| is piecewise linear: least at the median of
+// -error / s, each with the weight |s|.
 double best_multiple(const std::vector<ServedPair>& pairs, std::size_t m,
                      const std::function<double(const ServedPair&)>& slope) {
-  double above = 0, below = 0;
+  std::vector<std::pair<double, double>> wanted;  // multiple, weight
+  double left = 0;
   for (const ServedPair& pair : pairs) {
-    const double s = slope(pair) / pair.point->measured[m];
-    above -= s * pair.error(m);
-    below += s * s;
+    if (const double s = slope(pair) / pair.point->measured[m]; s != 0) {
+      wanted.emplace_back(-pair.error(m) / s, std::fabs(s));
+      left += std::fabs(s) / 2;
+    }
   }
-  return below > 0 ? above / below : 0;
+  std::sort(wanted.begin(), wanted.end());
+  for (const auto& [multiple, weight] : wanted) {
+    left -= weight;
+    if (left <= 0) {
+      return multiple;
+    }
+  }
+  return 0;
 }
 
 double mean_with(const std::vector<ServedPair>& pairs, std::size_t m,

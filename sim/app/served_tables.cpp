@@ -49,15 +49,18 @@ std::string coverage_text(const ServedSummary& s) {
   }
   if (!noise.empty()) {
     out += fmt::format("\nnoise floor, median of what a repeat within {:.0f} days differs by ({} pairs): {}\n",
-                       kRepeatDays, s.noise[1].pairs, fmt::join(noise, ", "));
+                       kRepeatDays, std::ranges::max(s.noise, {}, &ServedNoise::pairs).pairs, fmt::join(noise, ", "));
     out += fmt::format("least mean error of predictions that know a point's flags and not its date: {}\n",
                        fmt::join(least, ", "));
   }
   return out;
 }
 
+// A point may lack one of the figures.
+int points_of(const ServedGroup& group) { return std::ranges::max(group.errors, {}, &ServedErrors::points).points; }
+
 void add_error_row(TextTable& table, std::vector<std::string> cells, const ServedGroup& group) {
-  cells.push_back(fmt::format("{}", group.errors[1].points));
+  cells.push_back(fmt::format("{}", points_of(group)));
   for (const std::size_t m : kShownOrder) {
     const ServedErrors& e = group.errors[m];
     cells.insert(cells.end(), {percent(e.median), percent(e.mean), percent(e.p90), signed_percent(e.bias)});
@@ -251,7 +254,7 @@ ResultTable served_groups_table(const ServedSummary& s) {
   }
   const auto add = [&](std::vector<std::string> labels, const ServedGroup& group) {
     std::vector<Cell>& row = out.rows.emplace_back(labels.begin(), labels.end());
-    row.emplace_back(static_cast<double>(group.errors[1].points));
+    row.emplace_back(static_cast<double>(points_of(group)));
     for (const std::size_t m : kShownOrder) {
       const ServedErrors& e = group.errors[m];
       row.insert(row.end(), {e.median, e.mean, e.p90, e.bias});

@@ -1,9 +1,12 @@
 #include "sim/app/validate_served.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <tbb/global_control.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iostream>
 
@@ -32,10 +35,8 @@ ServedRequest served_request_of(const po::variables_map& values) {
   ServedRequest out;
   out.table = values["served"].as<std::string>();
   const bool json = is_json_lines(out.table);
-  const std::string layout = values.count("layout") > 0 ? values["layout"].as<std::string>()
-                             : json                     ? kBenchmarkLayout
-                                                        : kTableLayout;
-  out.layout = read_served_layout(shipped_file(layout));
+  out.layout = read_served_layout(values.count("layout") > 0 ? shipped_file(values["layout"].as<std::string>())
+                                                             : own_file(json ? kBenchmarkLayout : kTableLayout));
   if (values.count("scenario") > 0) {
     out.scenario = shipped_file(values["scenario"].as<std::string>());
   } else if (out.layout.scenario) {
@@ -47,6 +48,21 @@ ServedRequest served_request_of(const po::variables_map& values) {
   }
   out.overrides = assignments_of(values);
   return out;
+}
+
+void check_measured(const ServedRequest& request, const std::vector<ServedPoint>& points) {
+  const auto is_measured = [](const ServedPoint& point) {
+    return std::ranges::any_of(point.measured, [](double figure) { return std::isfinite(figure); });
+  };
+  if (std::ranges::none_of(points, is_measured)) {
+    std::vector<std::string> columns;
+    for (const ServedMeasure& measure : request.layout.measured) {
+      columns.insert(columns.end(), measure.columns.begin(), measure.columns.end());
+    }
+    throw InputError({request.table.string(), 0, ""},
+                     fmt::format("no row has a measured figure; {} looks for them in {}.",
+                                 request.layout.file.filename().string(), fmt::join(columns, ", ")));
+  }
 }
 
 std::optional<std::vector<std::optional<ServedRun>>> run_with_line(const ServedRequest& request,
@@ -95,6 +111,7 @@ int validate_served(const po::variables_map& values) {
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
   const ServedRequest request = served_request_of(values);
   std::vector<ServedPoint> points = read_served_points(request.table, request.layout);
+  check_measured(request, points);
   std::optional<ServedBefore> before;
   if (values.count("against") > 0) {
     before = read_served_before(shipped_file(values["against"].as<std::string>()));
