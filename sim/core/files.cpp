@@ -69,7 +69,45 @@ std::string read_document(const fs::path& file) {
   return text;
 }
 
+std::vector<fs::path> files_in(const fs::path& folder) {
+  const InputPlace place{folder.string(), 0, ""};
+  std::vector<fs::path> out;
+  std::error_code failed, ignored;
+  for (fs::directory_iterator entry(folder, failed); !failed && entry != fs::directory_iterator();
+       entry.increment(failed)) {
+    if (entry->is_regular_file(ignored)) {
+      out.push_back(entry->path());
+      check_limit(limits::kFolderFiles, std::ssize(out), place);
+    }
+  }
+  if (failed) {
+    throw InputError(place, fmt::format("the folder cannot be read: {}.", failed.message()));
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+namespace {
+
+InputFile describe_folder(const fs::path& folder) {
+  InputFile out{fs::absolute(folder).lexically_normal().string(), 0, ""};
+  Fingerprint hash;
+  for (const fs::path& file : files_in(folder)) {
+    const InputFile one = describe_file(file);
+    out.bytes += one.bytes;
+    hash.add(std::string_view(file.filename().native()));
+    hash.add(std::string_view(one.hash));
+  }
+  out.hash = hash.hex();
+  return out;
+}
+
+}  // namespace
+
 InputFile describe_file(const fs::path& file) {
+  if (std::error_code ignored; fs::is_directory(file, ignored)) {
+    return describe_folder(file);
+  }
   const InputFileHandle in(file);
   Fingerprint hash;
   hash.add(static_cast<std::uint64_t>(in.bytes()));
@@ -109,11 +147,21 @@ fs::path shipped_file(const std::string& name) {
     return name;
   }
   for (fs::path above = program_file().parent_path(); above != above.root_path(); above = above.parent_path()) {
-    if (const fs::path shipped = above / "share/epsim" / name; fs::exists(shipped, none)) {
+    if (fs::path shipped = above / "share/epsim" / name; fs::exists(shipped, none)) {
       return shipped;
     }
   }
   return name;
+}
+
+fs::path own_file(const std::string& name) {
+  fs::path file = shipped_file(name);
+  if (std::error_code none; !fs::exists(file, none)) {
+    throw InputError({name, 0, ""},
+                     "this file is epsim's own, and neither the working folder nor epsim's installation has it; run in "
+                     "epsim's checkout, or install epsim with cmake --install.");
+  }
+  return file;
 }
 
 std::string host_name() {

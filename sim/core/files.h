@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/core/error.h"
 #include "sim/core/limits.h"
@@ -18,11 +19,14 @@ std::string read_document(const std::filesystem::path& file);
 // Throws InputError where `text`, the start of a file, is UTF-16, UTF-32 or no text at all.
 void check_utf8(std::string_view text, const InputPlace& place);
 
-// A file that something was made from.
+// The regular files of a folder, not of those below it, by name. Throws InputError.
+std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder);
+
+// A file that something was made from, or a folder of files.
 struct InputFile {
   std::string name;  // absolute
   std::int64_t bytes = 0;
-  std::string hash;  // of the content (fingerprint.h)
+  std::string hash;  // of the content (fingerprint.h); of a folder: of its files' names and hashes
 };
 // Throws InputError when the file cannot be read.
 InputFile describe_file(const std::filesystem::path& file);
@@ -32,6 +36,8 @@ std::filesystem::path program_file();
 // `name`, or, where there is no such file or folder, that below share/epsim of a folder above program_file():
 // "experiments/quickstart/..." works from any folder.
 std::filesystem::path shipped_file(const std::string& name);
+// As shipped_file(), of a file that epsim asks for, not the user. Throws InputError, with what to do, where there is none.
+std::filesystem::path own_file(const std::string& name);
 // This machine's name, as a part of a file name.
 std::string host_name();
 

@@ -22,6 +22,7 @@ inline constexpr Limit kDocumentBytes{"bytes in a document (a scenario, a reques
 inline constexpr Limit kResultBytes{"bytes in a file of results", 1024 * kMebi};
 inline constexpr Limit kYamlValues{"values in a YAML document, with what its aliases repeat", kMebi};
 inline constexpr Limit kDepth{"levels of nesting in a document", 100};
+inline constexpr Limit kFolderFiles{"files in a folder that is read as one input", 65536};
 inline constexpr Limit kTextLines{"lines in a text file", INT32_MAX};
 inline constexpr Limit kGpus{"GPUs in a deployment", 65536};
 inline constexpr Limit kRowValues{"counts in one row of loads (layers x sources x experts)", 16 * kMebi};

@@ -150,4 +150,20 @@ TEST_CASE("closed loop: there is no rate to search") {
   test::check_contains(error.what(), {"requests.kind", "epsim sweep --vary requests.concurrency"});
 }
 
+TEST_CASE("hardware that changes during a run has no rate to search, hardware that is slow from the start has one") {
+  const auto targets = [](const char* faults) {
+    return targets_of(
+               {test::small(
+                   {"requests={kind: poisson, rate: 9/s, count: 40, input_tokens: 700, output_tokens: 12}", faults})},
+               {})
+        .size();
+  };
+  CHECK(targets("faults=[{at: 0s, gpu: 1, speed: 0.5}]") == 1);
+  for (const char* faults :
+       {"faults=[{at: 3s, gpu: 1, speed: 0.5}]", "faults=[{at: 0s, until: 3s, gpu: 1, speed: 0.5}]"}) {
+    const InputError error = test::error_of<InputError>([&] { targets(faults); });
+    test::check_contains(error.what(), {"`faults`", "Use at: 0s without until"});
+  }
+}
+
 }  // namespace epsim

@@ -45,6 +45,26 @@ TEST_CASE("a file that is not there, or is a folder, is an input error that name
   CHECK_THROWS_AS(read_file(dir / std::string(5000, 'n')), InputError);
 }
 
+TEST_CASE("a folder is described by its own files: their sizes, names and contents") {
+  TempDir dir;
+  const fs::path folder = dir / "pool";
+  fs::create_directories(folder / "below");
+  write_text(folder / "a.csv", "12345");
+  write_text(folder / "b.csv", "678");
+  const InputFile first = describe_file(folder);
+  CHECK(first.name == folder.string());
+  CHECK(first.bytes == 5 + 3);
+  write_text(folder / "below" / "c.csv", "not read");
+  CHECK(describe_file(folder).hash == first.hash);
+  write_text(folder / "b.csv", "679");
+  const InputFile changed = describe_file(folder);
+  CHECK(changed.bytes == first.bytes);
+  CHECK(changed.hash != first.hash);
+  fs::rename(folder / "b.csv", folder / "c.csv");
+  CHECK(describe_file(folder).hash != changed.hash);
+  check_contains(error_of<InputError>([&] { files_in(dir / "none"); }).what(), {"none: the folder cannot be read"});
+}
+
 TEST_CASE("a file is written whole, and replaces another") {
   TempDir dir;
   for (const std::string text : {"first", "second, longer", ""}) {

@@ -181,6 +181,21 @@ TEST_CASE("a wanted rate scales the clients and leaves the time axis") {
   CHECK(std::abs(all - 60000) < 5 * std::sqrt(60000.0));
 }
 
+TEST_CASE("a wanted rate is that of the requests that are kept") {
+  // Client 3 has lengths and sends 1/s; client 4 sends 3/s that are skipped. 1200 s at 2/s are 2400 requests.
+  const std::string archive = tar_entry("chunk-3-dataset.json", kLengths) +
+                              tar_entry("chunk-3-trace.csv", rows(2, "1,1,,0,0")) +
+                              tar_entry("chunk-4-trace.csv", rows(2, "3,1,,0,0")) + tar_end();
+  ByteInput input = ByteInput::from_memory("pool.tar", archive);
+  const ServeGenPool pool = read_servegen_archive(input);
+  RequestOptions o = options();
+  o.rate = RequestsPerSecond(2);
+  ServeGenOptions wanted;
+  wanted.skip_missing = true;
+  const auto kept = static_cast<double>(sample_servegen(pool, wanted, o).trace.requests.size());
+  CHECK(std::abs(kept - 2400) < 5 * std::sqrt(2400.0));
+}
+
 TEST_CASE("missing lengths: an error naming the file, or skipped and counted") {
   const test::TempDir folder;
   test::write_text(folder / "chunk-0-trace.csv", rows(2, "1,1,,0,0"));
@@ -195,7 +210,7 @@ TEST_CASE("missing lengths: an error naming the file, or skipped and counted") {
   CHECK(test::table_of("{kind: servegen, clients: [0]}", path).trace.requests.size() == t.requests.size());
   CHECK(contains(message([&] { test::table_of("{kind: servegen, clients: [7]}", path); }), "there is no client 7"));
   CHECK(contains(message([&] { test::table_of("{kind: servegen, clients: [1], missing_lengths: skip}", path); }),
-                 "holds no request"));
+                 "no client that has lengths sends anything"));
   const std::string empty = "{\"0\": {\"input_tokens\": \"{}\", \"output_tokens\": \"{}\"}}";
   CHECK(contains(message([&] { sample_servegen(pool_of(rows(1, "1,1,,0,0"), empty), {}, options()); }),
                  "no lengths for this window"));

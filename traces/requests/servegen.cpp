@@ -75,12 +75,14 @@ class Sampler {
     for (const ServeGenClient& client : pool_.clients) {
       for (const ClientWindow& w : client.windows) {
         const double part = uses(client) ? overlap(w) : 0.0;
-        expected += w.rate * part;
+        const bool left_out = part > 0 && wanted_.skip_missing && lengths_at(client, w.start_s) == nullptr;
+        expected += left_out ? 0.0 : w.rate * part;
         drawn += part > 0 ? w.rate * pool_.window_s : 0.0;
       }
     }
     if (!(expected > 0)) {
-      throw InputError({pool_.source, 0, "slice_start"}, "no client sends anything in this slice.");
+      throw InputError({pool_.source, 0, "slice_start"}, fmt::format("no client{} sends anything in this slice.",
+                                                                     wanted_.skip_missing ? " that has lengths" : ""));
     }
     if (options_.rate) {
       factor_ = options_.rate->count() * (slice_.end_s - slice_.start_s) / expected;
@@ -93,10 +95,12 @@ class Sampler {
     }
   }
 
-  // The distributions that hold at a window of rates: those of the last window of lengths that starts by then.
+  // The distributions that hold at a window of rates: those of the last window of lengths that starts by then. Null:
+  // there are none.
   const ClientLengths* lengths_at(const ServeGenClient& client, double start_s) const {
     const ClientLengths* found = nullptr;
-    for (const ClientLengths& l : *client.lengths) {
+    for (std::size_t i = 0; client.lengths && i < client.lengths->size(); ++i) {
+      const ClientLengths& l = (*client.lengths)[i];
       found = l.start_s <= start_s ? &l : found;
     }
     return found != nullptr && !found->input.empty() && !found->output.empty() ? found : nullptr;
@@ -108,7 +112,7 @@ class Sampler {
     if (window.rate <= 0 || overlap(window) <= 0) {
       return;
     }
-    const ClientLengths* lengths = client.lengths ? lengths_at(client, window.start_s) : nullptr;
+    const ClientLengths* lengths = lengths_at(client, window.start_s);
     if (lengths == nullptr && !wanted_.skip_missing) {
       throw InputError({client.name, static_cast<int>(w) + 1, "missing_lengths"},
                        fmt::format("this client sends requests, but {}. Set missing_lengths: skip to leave such "
@@ -120,17 +124,18 @@ class Sampler {
     RandomStream gaps(options_.seed, "requests.servegen.arrivals", number, w);
     RandomStream draws(options_.seed, "requests.servegen.lengths", number, w);
     const double mean_s = 1.0 / (window.rate * factor_);
-    for (double at_s = window.gaps.first(gaps) * mean_s; at_s < pool_.window_s;
-         at_s += window.gaps.draw(gaps) * mean_s) {
-      if (lengths == nullptr) {
+    double at_s = window.gaps.first(gaps) * mean_s;
+    while (at_s < pool_.window_s) {
+      if (lengths != nullptr) {
+        const double u = draws.uniform();
+        const double v = wanted_.ranked ? u : draws.uniform();
+        const Ticks arrival = to_ticks(Seconds{window.start_s}) + to_ticks(Seconds{at_s});
+        check_size(client);
+        drawn_.push_back({arrival, lengths->input.at(u), lengths->output.at(v), static_cast<std::uint32_t>(c)});
+      } else {
         ++skipped_;
-        continue;
       }
-      const double u = draws.uniform();
-      const double v = wanted_.ranked ? u : draws.uniform();
-      const Ticks arrival = to_ticks(Seconds{window.start_s}) + to_ticks(Seconds{at_s});
-      check_size(client);
-      drawn_.push_back({arrival, lengths->input.at(u), lengths->output.at(v), static_cast<std::uint32_t>(c)});
+      at_s += window.gaps.draw(gaps) * mean_s;
     }
   }
 

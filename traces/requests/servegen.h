@@ -70,7 +70,8 @@ ServeGenPool read_servegen_archive(ByteInput& input);
 //                    lengths, is; skipped requests are counted in the trace's source
 //   joint_lengths    independent (default) | ranked: the files hold input and output lengths apart; `ranked` draws both
 //                    at the same quantile, as ServeGen's own generator does
-// `rate` scales all clients' rates alike, so that their sum has this mean over the slice; the time axis stays.
+// `rate` scales all clients' rates alike, so that those of requests that are not skipped add up to this mean over the
+// slice; the time axis stays.
 struct ServeGenOptions {
   std::set<std::int64_t> clients;
   bool skip_missing = false;

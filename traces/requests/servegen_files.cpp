@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "sim/core/files.h"
 #include "traces/format/archive_reader.h"
 #include "traces/format/csv.h"
 #include "traces/requests/json_records.h"
@@ -281,13 +282,8 @@ std::vector<ClientLengths> read_client_lengths(ByteInput& input) {
 }
 
 ServeGenPool read_servegen_folder(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
   PoolBuilder pool(folder.string());
-  for (const std::filesystem::path& file : files) {
+  for (const std::filesystem::path& file : files_in(folder)) {
     if (const auto name = parse_name(file.string())) {
       ByteInput input(file);
       pool.add(*name, input);
