@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "models/catalogue/model_catalogue.h"
 #include "policies/registry.h"
 #include "sim/cluster/prepare.h"
@@ -70,6 +72,17 @@ RecordedCounts read_recording(const DiagnosisRequest& request, const std::string
   }
 }
 
+// Of recordings of one shape.
+bool same_counts(const RecordedCounts& a, const RecordedCounts& b) {
+  return std::ranges::equal(a.windows, b.windows, [](const LoadWindow& x, const LoadWindow& y) {
+    int l = 0;
+    while (l < x.layers() && std::ranges::equal(x.layer(l), y.layer(l))) {
+      ++l;
+    }
+    return l == x.layers();
+  });
+}
+
 // The windows of the recordings; the title says how they are used.
 DiagnosisQuestion read_windows(const DiagnosisRequest& request) {
   DiagnosisQuestion out;
@@ -80,6 +93,13 @@ DiagnosisQuestion read_windows(const DiagnosisRequest& request) {
       throw InputError({request.later, 0, ""},
                        fmt::format("this file has {} layers of {} experts, {} has {} of {}.", more.layers(),
                                    more.experts, request.counts, out.counts.layers(), out.counts.experts));
+    }
+    if (same_counts(out.counts, more)) {
+      throw InputError(
+          {request.later, 0, ""},
+          fmt::format("these are the counts of {} again, and a plan looks better than it is on what it was "
+                      "made from; name a later recording, or none.",
+                      request.counts));
     }
     out.planned = out.counts.windows.size();
     out.counts.windows.insert(out.counts.windows.end(), more.windows.begin(), more.windows.end());

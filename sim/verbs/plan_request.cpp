@@ -128,10 +128,16 @@ void read_budget(ConfigReader& root, ConfigReader& options, const PlacementPolic
   }
 }
 
-// The mode of eplb.py, whose arguments the request has, unless the options say otherwise.
-void read_groups(ConfigReader& root, ConfigReader& options, const PlacementPolicyEntry& entry) {
+// Groups that the request states mean the mode of eplb.py, whose arguments it has; the model's leave each policy its own
+// mode, as in a scenario. Options go before both.
+void read_groups(ConfigReader& root, ConfigReader& options, const PlacementPolicyEntry& entry,
+                 const PlanRequest& request) {
   const auto groups = root.maybe<int>("num_groups", Bound::kPositive);
-  if (!groups || entry.expert_groups == ExpertGroups::kUnknown) {
+  if (entry.expert_groups == ExpertGroups::kUnknown) {
+    return;
+  }
+  if (!groups) {
+    options.preset<int>("num_groups", request.model ? request.model->expert_groups : 1);
     return;
   }
   hand_over(root, options, "num_groups", "num_groups", *groups);
@@ -158,7 +164,7 @@ void read_policy(ConfigReader& root, PlanRequest& request) {
                          request.policy));
   const PlacementPolicyEntry& entry = entry_of(root, request.policy);
   read_budget(root, options, entry, request);
-  read_groups(root, options, entry);
+  read_groups(root, options, entry, request);
   request.placement = entry.make(options);
   check_nodes(root, options, entry, request);
   options.finish();

@@ -190,6 +190,7 @@ TEST_CASE("inputs that cannot be diagnosed are told in one line, with exit code 
                         Case{"olmoe.json --model qwen3-30b-a3b", "has 16 layers of 64 experts"},
                         Case{"impossible.json", "an expert takes at most 1"},
                         Case{"olmoe.json no.json", "no.json: this file has 1 layers of 3 experts"},
+                        Case{"olmoe.json olmoe.json", "olmoe.json: these are the counts of olmoe.json again"},
                         Case{"olmoe.json --worth 300", "worth"}, Case{"olmoe.json --node nowhere", "nowhere"}}) {
     CAPTURE(c.words);
     const Outcome done = run_epsim(dir, std::string("diagnose ") + c.words);

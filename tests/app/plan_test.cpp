@@ -215,6 +215,37 @@ TEST_CASE("plan: a trace and a model in place of weights") {
   CHECK(plan["memory_per_gpu_bytes"][0] == 64LL * 3 * 2048 * 1024 * 2);
 }
 
+TEST_CASE("plan: the model's expert groups are the default, as in a scenario") {
+  const TempDir dir;
+  // DeepSeek-R1's 8 groups of 32 experts divide over 2 nodes, so mode auto of eplb_sglang keeps each group's copies on
+  // one node.
+  constexpr int kSlotsOfNode = 272 / 2;
+  json request = {{"policy", "eplb_sglang"},
+                  {"model", "deepseek-r1"},
+                  {"trace", {{"kind", "skew"}, {"low", 1.5}, {"high", 4.0}, {"high_share", 0.3}}},
+                  {"num_gpus", 16},
+                  {"num_nodes", 2},
+                  {"num_replicas", 272}};
+  const json plan = planned(dir, request);
+  for (const json& layer : plan["log2phy"]) {
+    for (std::size_t e = 0; e < 256; ++e) {
+      const int node = layer[e / 32 * 32][0].get<int>() / kSlotsOfNode;
+      CHECK(std::all_of(layer[e].begin(), layer[e].end(),
+                        [&](const json& s) { return s.get<int>() / kSlotsOfNode == node; }));
+    }
+  }
+  request["num_groups"] = 8;
+  CHECK(planned(dir, request) == plan);
+  request["num_groups"] = 1;  // does not divide over the nodes
+  CHECK(planned(dir, request)["phy2log"] != plan["phy2log"]);
+  // The policy's own mode stays: that of eplb is global, which knows no groups.
+  request["policy"] = "eplb";
+  request.erase("num_groups");
+  const json global = planned(dir, request);
+  request["options"] = {{"mode", "global"}};
+  CHECK(planned(dir, request) == global);
+}
+
 TEST_CASE("plan: the file is kept unless --overwrite, and - is the terminal") {
   const TempDir dir;
   write_input(dir, "request.json", small_request().dump());

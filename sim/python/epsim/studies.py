@@ -215,7 +215,8 @@ def plan(policy: Any, loads: Any = None, *, gpus: int, nodes: int = 1, model: An
 
     policy: the name of a built-in one, or a function with @epsim.policy. loads: array [MoE layers, experts], routed
     assignments; or trace: a section of loads as in a scenario, for which `model` is named. gpus, nodes: of the instance.
-    replicas: physical experts of a layer; or replication_factor: copies on a GPU over all layers. groups: expert groups.
+    replicas: physical experts of a layer; or replication_factor: copies on a GPU over all layers. groups: expert groups;
+    default: those of `model`.
     options: keys of the policy. expert_bytes: of one expert of one layer, where `model` does not say. previous: a plan
     file to migrate from; keep: none, slots, gpus or gpus_in_node; migration_limit: copies a GPU moves at a time.
     """
