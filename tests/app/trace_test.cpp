@@ -1,6 +1,7 @@
-// `epsim trace` through the program: in, look, cut, out, fit, sample, compare.
+// `epsim trace` through the program: in, look, cut, out, fit, sample, compare; and a request trace that is a folder.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -111,4 +112,22 @@ TEST_CASE("wrong words for epsim trace") {
     CHECK(outcome.err.find(row.mentions) != std::string::npos);
     CHECK_FALSE(std::filesystem::exists(dir / "x.h5"));
   }
+}
+
+TEST_CASE("a folder of ServeGen's clients is run, and stands among the inputs with the size of its files") {
+  const TempDir dir;
+  const std::string trace = "0,5,1,,0,0\n600,5,1,,0,0\n";
+  const std::string lengths = R"({"0": {"input_tokens": "{100: 1.0}", "output_tokens": "{2: 1.0}"}})";
+  std::filesystem::create_directory(dir / "pool");
+  std::ofstream(dir / "pool/chunk-0-trace.csv") << trace;
+  std::ofstream(dir / "pool/chunk-0-dataset.json") << lengths;
+  const Outcome done = run_epsim(dir, "run " + epsim::test::small_scenario() +
+                                          " --set 'requests={kind: servegen, path: pool, slice_length: 4s}' -o out");
+  REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  const nlohmann::json inputs = nlohmann::json::parse(slurp(dir / "out/summary.json")).at("inputs");
+  const auto pool = std::find_if(inputs.begin(), inputs.end(), [&](const nlohmann::json& input) {
+    return input.at("file_name") == std::filesystem::canonical(dir / "pool").string();
+  });
+  REQUIRE(pool != inputs.end());
+  CHECK(pool->at("size_bytes") == trace.size() + lengths.size());
 }

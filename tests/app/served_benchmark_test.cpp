@@ -1,0 +1,60 @@
+// `epsim validate --served` of what load generators wrote: what is not in their files is told.
+#include <doctest/doctest.h>
+
+#include <utility>
+
+#include "sim/app/served_layout.h"
+#include "tests/app/process.h"
+#include "tests/support/errors.h"
+#include "tests/support/paths.h"
+
+namespace epsim::test {
+namespace {
+
+TEST_CASE("lengths that a load generator did not record are stand-ins, and so are shared prefixes") {
+  const TempDir dir;
+  const std::string head =
+      R"({"request_rate": 5.0, "completed": 2, "total_input_tokens": 600, "total_output_tokens": 16,)"
+      R"( "median_ttft_ms": 20.0)";
+  std::ofstream(dir / "runs.jsonl") << head << R"(, "input_lens": [300, 300], "output_lens": [8, 8]})"
+                                    << "\n"
+                                    << head << R"(, "dataset_name": "random", "random_input_len": 300,)"
+                                    << R"( "random_output_len": 8, "random_range_ratio": 1.0})"
+                                    << "\n"
+                                    << head << R"(, "dataset_name": "sharegpt", "random_input_len": 300})"
+                                    << "\n"
+                                    << head << "}\n"
+                                    << head << R"(, "dataset_name": "generated-shared-prefix"})"
+                                    << "\n";
+  const auto points = app::read_served_points(
+      dir / "runs.jsonl", app::read_served_layout(source_dir() / "experiments/served/bench-serving.yaml"));
+  REQUIRE(points.size() == 5);
+  for (const auto& [i, notes] : {std::pair(0, 0), {1, 0}, {2, 1}, {3, 1}, {4, 2}}) {
+    CAPTURE(i);
+    CHECK(points[static_cast<std::size_t>(i)].notes.size() == static_cast<std::size_t>(notes));
+  }
+  check_contains(points[3].notes[0], {"means for every request", "--save-detailed"});
+  check_contains(points[4].notes[1], {"generated-shared-prefix", "not modelled"});
+}
+
+TEST_CASE("points without a TPOT are counted; a file without any figure, and a layout that is nowhere, are told") {
+  const TempDir dir;
+  const std::string load = R"({"backend": "x", "request_rate": "inf", "max_concurrency": 4, "completed": 12,)"
+                           R"( "total_input_tokens": 3600, "total_output_tokens": 96)";
+  std::ofstream(dir / "ttft.jsonl") << load << R"(, "median_ttft_ms": 20.0})";
+  std::ofstream(dir / "none.jsonl") << load << "}";
+  const std::string layout = " --layout '" + (source_dir() / "experiments/served/bench-serving.yaml").string() + "'";
+  const Outcome ttft = run_epsim(dir, "validate " + small_scenario() + " --served ttft.jsonl -o out" + layout);
+  CAPTURE(ttft.err);
+  CHECK(ttft.exit_code == 0);
+  check_contains(slurp(dir / "out/groups.csv"), {"\nx,1-8,1,", "\nall,,1,"});
+  const Outcome none = run_epsim(dir, "validate " + small_scenario() + " --served none.jsonl" + layout);
+  CHECK(none.exit_code == 2);
+  check_contains(none.err, {"none.jsonl: no row has a measured figure", "median_ttft_ms", "median_e2e_latency_ms"});
+  const Outcome outside = run_epsim(dir, "validate " + small_scenario() + " --served ttft.jsonl");
+  CHECK(outside.exit_code == 2);
+  check_contains(outside.err, {"experiments/served/bench-serving.yaml: this file is epsim's own", "cmake --install"});
+}
+
+}  // namespace
+}  // namespace epsim::test
