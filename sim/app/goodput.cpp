@@ -75,6 +75,7 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const Alignment& ali
   study.alignment = alignment.how;
   study.seeds = static_cast<int>(by_seed.size());
   study.policies = mapped(by_seed.front().policies, &PolicyChoice::label);
+  study.out_of_reach = out_of_reach(by_seed.front().policies);
   study.same_requests = same_requests(by_seed);
   std::mutex turn;
   const OnLoadPoint print = [&turn](const SearchTarget& target, const LoadPoint& probe) {

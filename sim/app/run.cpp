@@ -210,6 +210,7 @@ int run_and_report(const po::variables_map& values, std::vector<Scenario> by_see
   const std::vector<RunResult> results =
       run_first_seed(by_seed, prepared, settings, recordings.all.empty() ? nullptr : &recordings.all);
   Comparison compared = compare_first_seed(scenario, results);
+  compared.takes_rate = takes_rate(scenario);
   if (by_seed.size() > 1 && !interrupted()) {
     compared.same_requests = same_requests(by_seed);
     add_other_seeds(std::span(by_seed).subspan(1), settings, store.get(), plans, compared);

@@ -139,6 +139,7 @@ Compared compare_policies(const Document& document, const py::list& policies, in
     }
     out.first_seed = std::make_shared<const std::vector<RunResult>>(std::move(runs));
     out.comparison = one_seed(summaries, static_cast<std::uint64_t>(scenario.seed));
+    out.comparison.takes_rate = takes_rate(scenario);
     if (by_seed.size() > 1) {
       add_seeds(by_seed, given, strict, plans, follow, out.comparison);
     }
@@ -176,6 +177,7 @@ SearchedGoodput search(const Document& document, const py::list& policies, const
     for (const PolicyChoice& policy : by_seed.front().policies) {
       out.study.policies.push_back(policy.label);
     }
+    out.study.out_of_reach = out_of_reach(by_seed.front().policies);
     out.study.seeds = seeds;
     out.study.same_requests = same_requests(by_seed);
     out.info = inputs.info;

@@ -19,7 +19,7 @@ double rate_below(double rate) {
   return std::floor(rate / unit) * unit;
 }
 
-std::string overload_text(const Overload& o, std::size_t policies) {
+std::string overload_text(const Overload& o, std::size_t policies, bool takes_rate) {
   constexpr double kAtOnce = 1000;  // times what is served: a burst, whatever its rate is called
   const bool at_once = o.offered_requests_per_s > kAtOnce * o.most_served_requests_per_s;
   const std::string served = rounded(o.most_served_requests_per_s) + (at_once ? " requests/s" : "");
@@ -31,9 +31,10 @@ std::string overload_text(const Overload& o, std::size_t policies) {
                         o.policies.size() > 1 ? "serve" : "serves", served, o.policies.size() > 1 ? "them" : "it");
   return fmt::format(
       "{} and {}. Latencies then grow with the length of the run: compare throughput, or ask "
-      "`epsim goodput` for the rate that each policy sustains. A rate to try: --set requests.rate={:g}/s.",
+      "`epsim goodput` for the rate that each policy sustains. A rate to try: {}.",
       at_once ? "All requests arrive at once" : rounded(o.offered_requests_per_s) + " requests/s are offered", who,
-      o.rate_to_try_requests_per_s);
+      takes_rate ? fmt::format("--set requests.rate={:g}/s", o.rate_to_try_requests_per_s)
+                 : fmt::format("{:g} requests/s on average", o.rate_to_try_requests_per_s));
 }
 
 }  // namespace
@@ -87,7 +88,7 @@ std::optional<Overload> overload(const Comparison& runs) {
   constexpr double kSafe = 0.8;  // short of what is served in overload, where batches are larger than a service wants
   out.offered_requests_per_s = runs.first_seed(0).number("offered_requests_per_s");
   out.rate_to_try_requests_per_s = rate_below(kSafe * least);
-  out.text = overload_text(out, policies);
+  out.text = overload_text(out, policies, runs.takes_rate);
   return out;
 }
 

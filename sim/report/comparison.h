@@ -17,6 +17,7 @@ struct Comparison {
   std::vector<std::uint64_t> seeds;                // at least one
   std::vector<std::vector<RunSummary>> by_policy;  // [policy][seed]; the others are compared with the first policy
   bool same_requests = false;                      // under all seeds (a recording): only the routing differs
+  bool takes_rate = false;                         // `--set requests.rate` sets how many arrive
 
   const RunSummary& first_seed(std::size_t policy) const { return by_policy[policy].front(); }
 };

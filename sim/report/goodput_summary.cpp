@@ -194,19 +194,30 @@ RateVerdict goodput_verdict(const GoodputStudy& study) {
   const std::vector<RateChoice> rates = rates_of(study);
   std::vector<RateChoice> choices;
   std::vector<std::size_t> policies;  // of the choices
+  std::string beyond;
   for (std::size_t p = 0; p < rates.size(); ++p) {
-    if (!is_gain_variant(rates[p].name)) {
-      policies.push_back(p);
-      choices.push_back(
-          {plain_name(rates[p].name), rates[p].by_seed, summaries[p].kv_lost_share, summaries[p].slo.limit});
+    if (is_gain_variant(rates[p].name)) {
+      continue;
     }
+    if (std::ranges::find(study.out_of_reach, rates[p].name) != study.out_of_reach.end()) {
+      beyond += fmt::format("{}{} {} requests/s", beyond.empty() ? "Ceilings that no deployment can have: " : ", ",
+                            rates[p].name, rounded(summaries[p].rate.mean));
+      continue;
+    }
+    policies.push_back(p);
+    choices.push_back(
+        {plain_name(rates[p].name), rates[p].by_seed, summaries[p].kv_lost_share, summaries[p].slo.limit});
+  }
+  if (choices.empty()) {
+    return {0, false, beyond + "."};
   }
   const GoodputOptions& options = study.options;
   const std::string condition = options.slo.any()
                                     ? "within the SLO"
                                     : fmt::format("with a mean TTFT of at most {:g} times the idle one", options.k);
   RateVerdict verdict = verdict_against_first(choices, {condition, options.tolerance, "--seeds 3"});
-  verdict.chosen = policies.empty() ? 0 : policies[verdict.chosen];
+  verdict.chosen = policies[verdict.chosen];
+  verdict.text += beyond.empty() ? "" : fmt::format(" {}.", beyond);
   return verdict;
 }
 

@@ -27,10 +27,10 @@ constexpr std::string_view kPlanFormat = "epsim-plan-v1";
 // A folder with one of these is an output.
 constexpr std::string_view kDocuments[] = {"capacity.json", "claims.json",  "comparison.json", "goodput.json",
                                            "served.json",   "summary.json", "sweep.json"};
-constexpr std::string_view kTables[] = {"curve.csv",       "goodput.csv",     "gpus.csv",      "intervals.csv",
-                                        "layer_gpu.csv",   "layer_steps.csv", "layers.csv",    "links.csv",
-                                        "memory.csv",      "resolved.yaml",   "results.csv",   "setups.csv",
-                                        "sensitivity.csv", "series.csv",      "step_kinds.csv"};
+constexpr std::string_view kTables[] = {"curve.csv",       "goodput.csv",     "gpus.csv",       "intervals.csv",
+                                        "layer_gpu.csv",   "layer_steps.csv", "layers.csv",     "links.csv",
+                                        "memory.csv",      "resolved.yaml",   "results.csv",    "setups.csv",
+                                        "sensitivity.csv", "series.csv",      "step_kinds.csv", "verdict.txt"};
 
 template <class Names>
 bool holds(const Names& names, const std::string& name) {

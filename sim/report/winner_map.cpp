@@ -146,8 +146,11 @@ ResultTable winner_table(const WinnerMap& map) {
       return !(ratio_of(c, choices.front(), map.question).mean <= 1 + least_gain(map));
     });
     const RateChoice& first = choices.front();
-    const RateChoice& winner = choices[verdict_against_first(choices, map.question).chosen];
-    const Estimate over = ratio_of(winner, first, map.question);
+    const std::size_t chosen = verdict_against_first(choices, map.question).chosen;
+    const RateChoice& winner = choices[chosen];
+    RateQuestion question = map.question;
+    question.tolerance *= chosen == 0 ? 0 : 1;  // a rate over itself is 1, whatever its bracket
+    const Estimate over = ratio_of(winner, first, question);
     row.emplace_back(winner.name);
     for (const double share : {over.mean, over.low(), over.high()}) {
       row.emplace_back(share - 1);

@@ -82,6 +82,16 @@ bool is_reference(const std::string& label) {
   return std::find(all.begin(), all.end(), label) != all.end();
 }
 
+std::vector<std::string> out_of_reach(const std::vector<PolicyChoice>& policies) {
+  std::vector<std::string> out;
+  for (const PolicyChoice& policy : policies) {
+    if (policy.ceiling != Ceiling::kNone || !policy.copies_take_kv) {
+      out.push_back(policy.label);
+    }
+  }
+  return out;
+}
+
 std::string note_on(const std::vector<std::string>& added) {
   return added.empty() ? ""
                        : fmt::format("{} added, to tell placement from copies; --only-listed leaves {} out",

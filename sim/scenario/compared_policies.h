@@ -37,6 +37,9 @@ std::vector<std::string> split_variants(const PolicyChoice& policy);
 std::vector<std::string> missing_references(const std::vector<std::string>& labels);
 
 bool is_reference(const std::string& label);
+
+// Labels of what no deployment can have: ceilings, and copies that take no KV room.
+std::vector<std::string> out_of_reach(const std::vector<PolicyChoice>& policies);
 // "contiguous and base added ..."; empty for none.
 std::string note_on(const std::vector<std::string>& added);
 

@@ -330,4 +330,9 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   return s;
 }
 
+bool takes_rate(const Scenario& scenario) {
+  return !scenario.make_requests ||
+         Config::from_text(scenario.resolved, scenario.name).root().section(kRootKeys["requests"]).has("rate");
+}
+
 }  // namespace epsim

@@ -13,4 +13,7 @@ namespace epsim {
 // entry of `policies:` or the plain name of a policy. Throws InputError for anything that cannot be run.
 Scenario read_scenario(const Config& config, const std::vector<std::string>& labels);
 
+// Whether `requests.rate` sets how many requests arrive: not where they come by onoff, sessions or hourly rates.
+bool takes_rate(const Scenario& scenario);
+
 }  // namespace epsim

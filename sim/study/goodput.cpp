@@ -402,6 +402,14 @@ std::vector<SearchTarget> targets_of(const std::vector<Scenario>& by_seed, const
                      "search. Compare concurrencies with `epsim sweep --vary requests.concurrency=16,64,256`, or give "
                      "requests a rate (kind: poisson).");
   }
+  const std::vector<Fault>& faults = by_seed.front().faults;
+  if (std::any_of(faults.begin(), faults.end(), [](const Fault& f) { return f.at > Ticks{} || !f.for_good(); })) {
+    throw InputError(
+        {"", 0, "faults"},
+        "a search runs each rate for as long as its verdict needs, so a fault that comes or goes at a time "
+        "would be in some of the runs alone. Use at: 0s without until: the rate is then that of the "
+        "hardware with the fault. `epsim run` and `epsim compare` show one that comes and goes.");
+  }
   const std::size_t policies = by_seed.front().policies.size(), seeds = by_seed.size();
   std::vector<SearchTarget> out(policies * seeds);
   run_jobs(all_jobs(out.size()), {}, [&](std::size_t i, const Abandoned&) {

@@ -82,7 +82,8 @@ SearchTarget target_of(const Scenario& scenario, std::shared_ptr<const PreparedR
                        const RunControl& control);
 
 // Subjects from scenarios that are alike but for the seed: every policy of every scenario, [policy][seed]. Throws what
-// prepare_run() throws, which gets `plans`. `control` is that of every run. It and the scenarios outlive the targets.
+// prepare_run() throws, which gets `plans`, and InputError where rates cannot be searched. `control` is that of every run.
+// It and the scenarios outlive the targets.
 std::vector<SearchTarget> targets_of(const std::vector<Scenario>& by_seed, const RunControl& control,
                                      PlanCache* plans = nullptr);
 

@@ -142,8 +142,9 @@ std::vector<BranchPoint> branch_points(const GoodputSearch& search, const Goodpu
 
 struct GoodputStudy {
   GoodputOptions options;
-  std::vector<std::string> policies;    // as they were asked for; ratios are to the first
-  std::vector<GoodputSearch> searches;  // [policy][seed]
+  std::vector<std::string> policies;      // as they were asked for; ratios are to the first
+  std::vector<GoodputSearch> searches;    // [policy][seed]
+  std::vector<std::string> out_of_reach;  // of `policies`: shown, and never recommended
   // With GoodputOptions::branches: the same with `alignment`, the assignment that makes the engine hold prompts until all
   // DP ranks have one. Without searches where there is nothing to align; `alignment` says why then.
   std::vector<GoodputSearch> aligned;

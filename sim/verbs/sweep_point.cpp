@@ -97,6 +97,18 @@ std::string add_compared(SweepRequest& request, bool split) {
   return note;
 }
 
+std::vector<std::string> not_for_use(const SweepRequest& request) {
+  std::vector<std::string> out;
+  for (std::size_t p = 0; p < request.policies.size(); ++p) {
+    const std::string& label = request.policies[p];
+    const std::optional<PolicyChoice> policy = first_choice(request, p);
+    if (as_variant(label) || (policy && !out_of_reach({*policy}).empty())) {
+      out.push_back(label);
+    }
+  }
+  return out;
+}
+
 std::size_t count_points(const SweepRequest& request) { return combinations(request.axes) * policies_of(request); }
 
 Scenario scenario_at(const SweepRequest& request, std::size_t index) {

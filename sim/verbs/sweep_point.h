@@ -41,6 +41,9 @@ std::size_t count_points(const SweepRequest& request);
 // the user on that. A point of an added policy may fail: experts in order need GPUs that divide the experts.
 std::string add_compared(SweepRequest& request, bool split);
 
+// Of the policies, those that no deployment can have, and variants that only split a gain: never recommended.
+std::vector<std::string> not_for_use(const SweepRequest& request);
+
 // The scenario of a point. Throws InputError.
 Scenario scenario_at(const SweepRequest& request, std::size_t index);
 

@@ -8,10 +8,10 @@
 
 #include "sim/core/mapped.h"
 #include "sim/report/format.h"
-#include "sim/report/rate_verdict.h"
 #include "sim/report/tables.h"
 #include "sim/report/text_table.h"
 #include "sim/report/winner_map.h"
+#include "sim/verbs/sweep_winners.h"
 
 namespace epsim {
 namespace {
@@ -56,40 +56,6 @@ std::string rendered(TextTable& table, const std::vector<std::vector<std::string
     table.add_row(rows[r]);
   }
   return table.render(2) + (rows.size() > shown ? fmt::format("  and {} more in {}\n", rows.size() - shown, file) : "");
-}
-
-// What a row varies, but for the seed: "cluster.nodes=8, base".
-std::string place_of(const SweepRequest& request, const ResultTable& results, const std::vector<Cell>& row) {
-  std::string out;
-  for (std::size_t a = 0; a < request.axes.size() + (request.policies.empty() ? 0 : 1); ++a) {
-    const std::string& name = results.columns[1 + a].name;
-    if (name != "seed") {
-      out += (out.empty() ? "" : ", ") + (name == "policy" ? "" : name + "=") + text_of(row[1 + a]);
-    }
-  }
-  return printable(out);
-}
-
-// Of a goodput sweep: which place sustains the highest rate, and how sure that is. Empty where there is nothing to
-// tell.
-std::string best_sentence(const SweepRequest& request, const ResultTable& results) {
-  const auto column = std::find_if(results.columns.begin(), results.columns.end(), [](const ResultColumn& c) {
-    return c.name == "slo_requests_per_s" || c.name == "knee_requests_per_s";
-  });
-  if (request.measure == SweepMeasure::kRun || column == results.columns.end()) {
-    return "";
-  }
-  const bool slo = column->name == "slo_requests_per_s";
-  std::vector<RateChoice> choices;  // seeds in the order of the points
-  for (const std::vector<Cell>& row : results.rows) {
-    const std::string place = place_of(request, results, row);
-    auto at = std::ranges::find(choices, place, &RateChoice::name);
-    at = at != choices.end() ? at : choices.insert(at, RateChoice{place});
-    at->by_seed.push_back(number_of(row[static_cast<std::size_t>(column - results.columns.begin())]));
-  }
-  return verdict_against_next(choices,
-                              {slo ? "within the SLO" : "at the knee", request.goodput.tolerance, "--vary seed=1,2,3"})
-      .text;
 }
 
 std::string results_table(const SweepRequest& request, const ResultTable& results) {
@@ -209,12 +175,11 @@ std::string winners_text(const ResultTable& winners) {
                                           : fmt::format("{:+.1f}", gain));
     cells.push_back(printable(text_of(row[over])));
   }
-  return rendered(table, rows, "winners.csv") +
-         fmt::format(
-             "a policy wins if it gains more than {:.4g} % over the one in `over`, and with one seed more than "
-             "twice the search's tolerance\n",
-             100 * kLeastGain) +
-         "winners.svg has the same as a map\n";
+  const std::string rule = fmt::format(
+      "a policy wins if it gains more than {:.4g} % over the one in `over`: with one seed more than twice the search's "
+      "tolerance, too, with several more than nothing all over its interval",
+      100 * kLeastGain);
+  return rendered(table, rows, "winners.csv") + wrapped(rule, kColumns, 0) + "\nwinners.svg has the same as a map\n";
 }
 
 // "+0.020 +- 0.003" of the three cells from `at` on, times `scale`.
@@ -257,7 +222,7 @@ std::string sweep_text(const SweepRequest& request, const SweepOutcome& done) {
   const ResultTable& results = done.tables.front();
   const ResultTable *intervals = named_table(done, "intervals"), *winners = named_table(done, "winners"),
                     *gains = named_table(done, "gains");
-  const std::string best = best_sentence(request, results);
+  const std::string best = best_place(request, results);
   return (intervals != nullptr ? intervals_table(request, *intervals) : results_table(request, results)) +
          overload_note(results) + (best.empty() ? "" : fmt::format("\n{}\n", wrapped(best, kColumns, 0))) +
          (gains != nullptr ? "\n" + gains_text(*gains) : "") +
@@ -273,7 +238,7 @@ std::string failures_text(const SweepOutcome& done) {
 }
 
 std::string sweep_json(const SweepRequest& request, const SweepOutcome& done) {
-  const std::string best = best_sentence(request, done.tables.front());
+  const std::string best = best_place(request, done.tables.front());
   Json out{{"format", 1}, {"epsim_version", EPSIM_VERSION}, {"points", done.points}, {"failed", done.failed}};
   out["verdict"] = best.empty() ? Json() : Json(best);
   for (const ResultTable& table : done.tables) {

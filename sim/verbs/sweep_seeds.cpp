@@ -66,6 +66,9 @@ Values values_of(const ResultRows& rows, std::size_t policy, std::size_t c) {
   return out;
 }
 
+// A rate that a search found, which its bracket leaves uncertain.
+bool is_searched(std::string_view figure) { return figure == "slo_requests_per_s" || figure == "knee_requests_per_s"; }
+
 }  // namespace
 
 std::optional<ResultTable> intervals_layout(const SweepRequest& request) {
@@ -105,8 +108,9 @@ void each_interval(const SweepRequest& request, const std::vector<ResultColumn>&
         }
         row.emplace_back(columns[c].name);
         row.emplace_back(static_cast<double>(values.own.size()));
-        add_estimate(row, estimate(values.own));
-        add_estimate(row, estimate(values.ratios));
+        const double bracket = is_searched(columns[c].name) ? request.goodput.tolerance : 0;
+        add_estimate(row, searched_estimate(values.own, bracket, 1));
+        add_estimate(row, searched_estimate(values.ratios, policy == 0 ? 0 : bracket, 2));
         found(std::move(row));
       }
     }

@@ -3,6 +3,7 @@
 //   sweep.json           the inputs: program, scenario, overrides, axes, policies, measure
 //   points.pack          the finished points (sim/study/job_store.h)
 //   results.csv, .h5 ... from all points, once the last one is finished
+//   verdict.txt          of a goodput sweep, for `epsim report`: the sentence that the terminal ends with
 //
 // metrics.md defines the names in these files.
 #pragma once

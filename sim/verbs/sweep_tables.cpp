@@ -231,7 +231,7 @@ std::vector<ResultTable> write_sweep_tables(const SweepRequest& request, const J
     if (std::optional<ResultTable> gains = gains_of(*rates)) {
       add_derived(*std::move(gains));
     }
-    if (const std::optional<WinnerMap> winners = winners_of(*rates)) {
+    if (const std::optional<WinnerMap> winners = winners_of(*rates, not_for_use(request))) {
       ResultTable won = winner_table(*winners);
       write_file_atomically(store.path() / "winners.svg", winner_svg(*winners, won));
       add_derived(std::move(won));
@@ -239,6 +239,9 @@ std::vector<ResultTable> write_sweep_tables(const SweepRequest& request, const J
   }
   for (TableFiles& one : files) {
     one.finish();
+  }
+  if (const std::string best = best_place(request, out.front().table); !best.empty()) {
+    write_file_atomically(store.path() / "verdict.txt", best + "\n");
   }
   file.close();
   fs::rename(temporary, target);

@@ -7,10 +7,15 @@
 
 #include "sim/core/mapped.h"
 #include "sim/report/gain_split.h"
+#include "sim/report/rate_verdict.h"
 #include "sim/scenario/compared_policies.h"
 
 namespace epsim {
 namespace {
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 // Of the first of these that the results have.
 std::size_t column_of(const ResultTable& results, std::initializer_list<std::string_view> names) {
@@ -23,6 +28,18 @@ std::size_t column_of(const ResultTable& results, std::initializer_list<std::str
   return results.columns.size();
 }
 
+// What a row varies, but for the seed: "cluster.nodes=8, base".
+std::string place_of(const SweepRequest& request, const ResultTable& results, const std::vector<Cell>& row) {
+  std::string out;
+  for (std::size_t a = 0; a < request.axes.size() + (request.policies.empty() ? 0 : 1); ++a) {
+    const std::string& name = results.columns[1 + a].name;
+    if (name != "seed") {
+      out += (out.empty() ? "" : ", ") + (name == "policy" ? "" : name + "=") + text_of(row[1 + a]);
+    }
+  }
+  return printable(out);
+}
+
 // Without choices that a seed has no rate of; the cell itself where the first has none.
 bool keep_measured(WinnerCell& cell) {
   std::erase_if(cell.choices, [](const RateChoice& c) {
@@ -32,6 +49,28 @@ bool keep_measured(WinnerCell& cell) {
 }
 
 }  // namespace
+
+std::string best_place(const SweepRequest& request, const ResultTable& results) {
+  const std::size_t rate = column_of(results, {"slo_requests_per_s", "knee_requests_per_s"});
+  if (request.measure == SweepMeasure::kRun || rate == results.columns.size()) {
+    return "";
+  }
+  const std::vector<std::string> left_out = not_for_use(request);
+  std::vector<RateChoice> choices;  // seeds in the order of the points
+  for (std::size_t r = 0; r < results.rows.size(); ++r) {
+    if (!request.policies.empty() && contains(left_out, request.policies[r % request.policies.size()])) {
+      continue;
+    }
+    const std::string place = place_of(request, results, results.rows[r]);
+    auto at = std::ranges::find(choices, place, &RateChoice::name);
+    at = at != choices.end() ? at : choices.insert(at, RateChoice{place});
+    at->by_seed.push_back(number_of(results.rows[r][rate]));
+  }
+  const bool slo = results.columns[rate].name == "slo_requests_per_s";
+  return verdict_against_next(choices,
+                              {slo ? "within the SLO" : "at the knee", request.goodput.tolerance, "--vary seed=1,2,3"})
+      .text;
+}
 
 std::optional<WinnerMap> rates_by_place(const SweepRequest& request, const ResultTable& results) {
   WinnerMap out{{}, {}, {"", request.measure == SweepMeasure::kRun ? 0.0 : request.goodput.tolerance, ""}};
@@ -66,16 +105,17 @@ std::optional<WinnerMap> rates_by_place(const SweepRequest& request, const Resul
   return out.cells.empty() ? std::nullopt : std::optional(std::move(out));
 }
 
-std::optional<WinnerMap> winners_of(WinnerMap rates) {
+std::optional<WinnerMap> winners_of(WinnerMap rates, const std::vector<std::string>& left_out) {
   for (WinnerCell& cell : rates.cells) {
-    std::erase_if(cell.choices, [](const RateChoice& choice) { return is_gain_variant(choice.name); });
+    std::erase_if(cell.choices, [&](const RateChoice& choice) { return contains(left_out, choice.name); });
     // The first is what others have to gain over: contiguous or base where one was run, whatever the order given.
     if (!cell.choices.empty() && !is_reference(cell.choices.front().name)) {
       std::stable_partition(cell.choices.begin(), cell.choices.end(),
                             [](const RateChoice& choice) { return is_reference(choice.name); });
     }
   }
-  return rates.axes.empty() ? std::nullopt : std::optional(std::move(rates));
+  std::erase_if(rates.cells, [](const WinnerCell& cell) { return cell.choices.empty(); });
+  return rates.axes.empty() || rates.cells.empty() ? std::nullopt : std::optional(std::move(rates));
 }
 
 std::optional<ResultTable> gains_of(const WinnerMap& rates) {

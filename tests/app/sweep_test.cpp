@@ -193,6 +193,35 @@ TEST_CASE("a goodput sweep ends with the highest rate, where it is, and how sure
   CHECK(three.out.find("seed=1") == std::string::npos);  // a place is what varies besides the seed
 }
 
+TEST_CASE("a goodput sweep recommends neither ceilings nor variants, and its intervals have the brackets in them") {
+  const TempDir dir;
+  const Outcome done = run_epsim(dir, "sweep " + small_scenario() +
+                                          " --policies eplb,perfect --split -q --measure goodput --slo "
+                                          "'ttft.p99<300ms' --tolerance 0.2 --vary cluster.nodes=1,2 "
+                                          "--vary seed=1,2 -o out");
+  REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  const std::string verdict = slurp(dir / "out/verdict.txt"), winners = slurp(dir / "out/winners.csv");
+  CHECK(verdict.starts_with("Highest rate within the SLO: "));
+  for (const char* unusable : {"perfect", "kv_free"}) {
+    CAPTURE(unusable);
+    CHECK(verdict.find(unusable) == std::string::npos);
+    CHECK(winners.find(unusable) == std::string::npos);
+    CHECK(slurp(dir / "out/results.csv").find(unusable) != std::string::npos);
+  }
+  std::istringstream intervals(slurp(dir / "out/intervals.csv"));
+  for (std::string line; std::getline(intervals, line);) {
+    if (line.starts_with("2,perfect,slo_requests_per_s,2,")) {
+      std::istringstream cells(line.substr(line.find(",2,") + 3));
+      double mean = 0, low = 0;
+      char comma = 0;
+      cells >> mean >> comma >> low;
+      CHECK(mean - low >= 0.999 * 1.96 * 0.2 * mean / std::sqrt(12 * 2));
+      return;
+    }
+  }
+  FAIL("no such interval");
+}
+
 TEST_CASE("a goodput sweep says which combination alone meets the SLO, and that none does") {
   const TempDir dir;
   const auto last_lines = [&](const std::string& slo) {

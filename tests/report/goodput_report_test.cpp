@@ -228,6 +228,18 @@ TEST_CASE("the verdict: of policies that do equally well the one that takes less
                  {"Use craft", "for 3.0 % of the KV room", "no difference to eplb (25.0 %"});
 }
 
+TEST_CASE("the verdict: what no deployment can have is named, and never recommended") {
+  GoodputStudy study = test::sample_slo_study(1.2);  // base 4 and 5 requests/s, eplb 4.8 and 6
+  study.out_of_reach = {"eplb"};
+  const RateVerdict verdict = goodput_verdict(study);
+  CHECK(verdict.chosen == 0);
+  CHECK(verdict.text ==
+        "It sustains 4.500 requests/s within the SLO. Ceilings that no deployment can have: eplb 5.400 requests/s.");
+  study.out_of_reach.emplace_back("base");
+  CHECK(goodput_verdict(study).text ==
+        "Ceilings that no deployment can have: base 4.500 requests/s, eplb 5.400 requests/s.");
+}
+
 TEST_CASE("the verdict where the SLO is never met") {
   GoodputStudy study = test::sample_slo_study(1.2);
   const auto never = [](GoodputSearch& s) { s.slo = {false, 0, 0, 0, "ttft<2s"}; };

@@ -181,7 +181,10 @@ TEST_CASE("overload: what is offered, what is served, and a rate to try") {
   CHECK(!overload(one_seed(std::vector{base, eplb})));
   base.set("overloaded", true);
   eplb.set("overloaded", true);
-  const Overload both = *overload(one_seed(std::vector{base, eplb}));
+  Comparison runs = one_seed(std::vector{base, eplb});
+  CHECK(overload(runs)->text.ends_with("A rate to try: 1.5 requests/s on average."));  // onoff, sessions
+  runs.takes_rate = true;
+  const Overload both = *overload(runs);
   CHECK(both.most_served_requests_per_s == 2.8);
   CHECK(both.rate_to_try_requests_per_s == doctest::Approx(1.5));  // 0.8 x 1.9 = 1.52, two digits
   CHECK(both.text.starts_with("4.000 requests/s are offered and at most 2.800 are served: this is overload."));

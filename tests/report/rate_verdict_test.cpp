@@ -55,6 +55,15 @@ TEST_CASE("a map's winner gains more than twice the tolerance, whatever takes le
   CHECK(std::get<std::string>(winners.rows[0][5]) == "off");  // what the gain is over
 }
 
+TEST_CASE("a map's first policy gains nothing over itself, whatever the searches' brackets") {
+  const ResultTable winners =
+      winner_table({{"loads"}, {{{"even"}, {{"off", {100, 90}}, {"on", {100, 90}}}}}, {"within the SLO", 0.03}});
+  CHECK(std::get<std::string>(winners.rows[0][1]) == "off");
+  for (const std::size_t gain : {2, 3, 4}) {
+    CHECK(std::get<double>(winners.rows[0][gain]) == 0);
+  }
+}
+
 TEST_CASE("a map names every policy, those that do not fit the first cell too") {
   const WinnerMap map{
       {"loads"},

@@ -180,52 +180,68 @@ TEST_CASE("prefill and decode pools have step kinds of their own") {
   CHECK(kinds[7].steps == 1);
 }
 
-// `count` requests a second apart, each of which takes what `stay_ms` says of its number.
-template <class Stay>
-RunResult run_of(int count, Stay stay_ms) {
+// `count` requests a second apart, each of which has its first token after `ttft_ms` of its number, and its last after
+// `stay_ms`.
+template <class Ttft, class Stay>
+RunResult run_of(int count, Ttft ttft_ms, Stay stay_ms) {
   RunResult run = test::sample_run();
   run.requests.clear();
   for (int i = 0; i < count; ++i) {
-    const Ticks arrival = test::at_ms(1000 * i);
-    const Ticks finished = arrival + test::at_ms(stay_ms(i));
-    run.requests.push_back(test::request(RequestState::kCompleted, arrival, arrival, finished, finished, 1));
+    const Ticks arrival = test::at_ms(1000 * i), finished = arrival + test::at_ms(stay_ms(i));
+    run.requests.push_back(
+        test::request(RequestState::kCompleted, arrival, arrival, arrival + test::at_ms(ttft_ms(i)), finished, 1));
     run.end = std::max(run.end, finished);
   }
   run.completed = count;
   return run;
 }
 
-TEST_CASE("overload: fewer requests end than arrive, and they wait for their first token") {
-  const auto overloaded = [](RunResult run, double ttft_p99_s) {
-    run.latency.ttft_s.p99 = ttft_p99_s;
-    return summarize(run).flag("overloaded");
+bool overloaded(const RunResult& run) { return summarize(run).flag("overloaded"); }
+
+TEST_CASE("overload: fewer requests end than arrive, and they wait for longer and longer") {
+  // A server that takes 1 s + x for each of n requests, one a second: request i stays 1 + x (i + 1) seconds.
+  const auto server = [](int n, double x) {
+    const auto stay = [x](int i) { return static_cast<std::int64_t>(1000 + 1000 * x * (i + 1)); };
+    return run_of(n, stay, stay);
   };
-  // A server that takes 1.25 s for each of 200 requests, one a second: request i stays 1.25 + 0.25 i seconds. From 100
-  // s to 199 s 79 end (one each 1.25 s) and 100 arrive; 79 < 95 and 79 < 100 - 2 x 10. The run ends after 250 s.
-  const RunResult slow = run_of(200, [](int i) { return 1250 + 250 * i; });
-  CHECK(overloaded(slow, 13));
-  CHECK(!overloaded(slow, 12));  // less than 5 % of the run
-  // 1.2 s each: 83 end. That is less than 95 %, but not by more than chance.
-  CHECK(!overloaded(run_of(200, [](int i) { return 1200 + 200 * i; }), 13));
-  // The service fills during the first half and is steady then; the tail after the last arrival does not count.
-  CHECK(!overloaded(run_of(200, [](int i) { return 1250 + 500 * std::min(i, 90); }), 13));
-  CHECK(!overloaded(run_of(99, [](int i) { return 1000 + 1000 * i; }), 13));  // too few to tell
-  // Decodes that fall behind go on for 6,000 s. First tokens come after 2 s at first, and after 32 s at last: over 5 % of
-  // twice the 199 s in which requests arrive.
-  const auto decodes = [](int first_ms) {
-    RunResult run = run_of(200, [](int) { return 6'000'000; });
-    for (int i = 0; i < 200; ++i) {
-      RequestRecord& r = run.requests[static_cast<std::size_t>(i)];
-      r.first_token = r.arrival + test::at_ms(first_ms + 150 * i);
-    }
-    return run;
-  };
-  CHECK(overloaded(decodes(2000), 31.8));
-  CHECK(!overloaded(decodes(2000), 19.8));
-  CHECK(!overloaded(decodes(20'000), 49.8));  // steps take that long: the first request waits for 20 s, too
+  // From 100 s to 199 s 79 end (one each 1.25 s) and 100 arrive; 79 < 95 and 79 < 100 - 2 x 10. Stays of the first
+  // quarter are 1 + 0.25 x 25.5 = 7.4 s on average, of the third 32.4.
+  const RunResult slow = server(200, 0.25);
+  CHECK(overloaded(slow));
+  CHECK(!overloaded(server(200, 0.2)));  // 82 end: less than 95 %, but not by more than chance
+  CHECK(!overloaded(server(99, 1)));     // too few to tell
   RunResult cut = slow;
   cut.interrupted = true;
-  CHECK(!overloaded(cut, 13));
+  CHECK(!overloaded(cut));
+}
+
+TEST_CASE("overload: a service that fills during the first half and is steady then keeps up") {
+  const auto stay = [](int i) { return 1250 + 500 * std::min(i, 90); };
+  CHECK(!overloaded(run_of(200, stay, stay)));
+}
+
+TEST_CASE("overload: while a service fills, only the time to the first token tells") {
+  // Stays of 6,000 s: nothing ends in the 199 s in which requests arrive. First tokens come 0.15 s later with each
+  // request, after 2 + 0.15 x 24.5 = 5.7 s in the first quarter and 20.7 s in the third: more than twice, and by more
+  // than (1 / 0.95 - 1) x 99.5 = 5.2 s. Where the first one takes 20 s, 23.7 and 38.7 s: steps take that long.
+  const auto decodes = [](int first_ms, int later_ms) {
+    return run_of(
+        200, [=](int i) { return first_ms + later_ms * i; }, [](int) { return 6'000'000; });
+  };
+  CHECK(overloaded(decodes(2000, 150)));
+  CHECK(!overloaded(decodes(20'000, 150)));
+  CHECK(!overloaded(decodes(250, 0)));  // 40/s of a service in which requests stay for 36 s, after 3 s
+}
+
+TEST_CASE("overload: decodes that pile up behind prompts, whose first tokens come at once") {
+  // Stays grow by 0.5 s with each request: 2 + 0.5 x 24.5 = 14.25 s in the first quarter, below a quarter of 199 s, and
+  // 64.25 s in the third. Request i ends at 2 + 1.5 i seconds: 66 of them between 100 and 199 s.
+  const auto growing = [](int first_ms) {
+    return run_of(
+        200, [](int) { return 250; }, [=](int i) { return first_ms + 500 * i; });
+  };
+  CHECK(overloaded(growing(2000)));
+  CHECK(!overloaded(growing(40'000)));  // 52 s in the first quarter: too short to tell
 }
 
 }  // namespace epsim

@@ -48,4 +48,11 @@ TEST_CASE("requests that do not hang together have one pace, at which all of the
   CHECK_FALSE(test::small({}).make_paced);
 }
 
+TEST_CASE("requests.rate sets how many arrive only where the kind of requests has that key") {
+  CHECK(takes_rate(test::small({})));  // poisson
+  CHECK_FALSE(
+      takes_rate(test::small({"requests={kind: onoff, on_rate: 30/s, on_time: 1s, off_time: 1s, count: 4, "
+                              "input_tokens: 7, output_tokens: 2}"})));
+}
+
 }  // namespace epsim

@@ -8,6 +8,7 @@
 
 #include "sim/cluster/run_policy.h"
 #include "sim/core/error.h"
+#include "sim/scenario/compared_policies.h"
 #include "sim/step/step_routing.h"
 #include "tests/support/small_scenario.h"
 
@@ -41,6 +42,13 @@ TEST_CASE("systems: a label's sections act as --set on the whole scenario would,
   CHECK(plain != set);
   CHECK(fingerprint(s, 0) == set);
   CHECK(fingerprint(s, 1) == plain);
+}
+
+TEST_CASE("what no deployment can have: ceilings, and copies that take no KV room") {
+  const Scenario s = read_scenario(
+      small_document({kFew, "policies={free: {kind: eplb, copies_take_kv: false}, top: {kind: perfect}}"}),
+      {"eplb", "free", "oracle", "top", "base"});
+  CHECK(out_of_reach(s.policies) == std::vector<std::string>{"free", "oracle", "top"});
 }
 
 TEST_CASE("systems: the resolved scenario reads to itself, another engine and its defaults included") {

@@ -7,38 +7,47 @@ const percent = (share, digits = 1) => `${share >= 0 ? "+" : "−"}${Math.abs(sh
 
 const engineName = (key) => String(key ?? "").replace(/^sglang_/, "SGLang ").replace(/^vllm_/, "vLLM ").replace(/^trtllm_/, "TensorRT-LLM ").replaceAll("_", ".");
 const modelName = (scenario) => lastPart(scenario.model?.architecture ?? scenario.model?.config ?? scenario.model?.path ?? "model");
-const gpusOf = (scenario) => {
-  const pools = [scenario.deployment?.prefill, scenario.deployment?.decode].filter((pool) => pool), node = scenario.cluster?.node, hardware = report.hardware[node];
-  const nodes = pools.length > 0 ? d3.sum(pools, (pool) => num(pool.instances ?? 1) * num(pool.nodes ?? scenario.cluster.nodes)) : num(scenario.cluster?.nodes) * num(scenario.deployment?.instances ?? 1);
-  return { nodes, node: lastPart(node ?? ""), gpu: hardware?.gpu, count: hardware ? hardware.gpus * nodes : NaN };
+// Of all instances; `whole`: no node has GPUs that are not used.
+const gpusOf = ({ cluster = {}, deployment = {} }) => {
+  const hardware = report.hardware[cluster.node], apart = [deployment.prefill, deployment.decode].filter((pool) => pool), pools = apart.length > 0 ? apart : [deployment];
+  const nodesOf = (pool) => num(pool.instances ?? 1) * num(pool.nodes ?? cluster.nodes), usedOf = (pool) => num(pool.gpus_per_node ?? cluster.gpus_per_node ?? hardware?.gpus);
+  return { nodes: d3.sum(pools, nodesOf), node: lastPart(cluster.node ?? ""), gpu: hardware?.gpu, count: d3.sum(pools, (pool) => nodesOf(pool) * usedOf(pool)), whole: pools.every((pool) => usedOf(pool) === hardware?.gpus) };
 };
 const clusterText = (scenario) => {
-  const { nodes, node, gpu, count } = gpusOf(scenario);
-  return gpu ? `${shown(count)} × ${gpu} (${nodes} × ${node})` : `${nodes} × ${node}`;
+  const { nodes, node, gpu, count, whole } = gpusOf(scenario);
+  return gpu ? `${shown(count)} × ${gpu} (${nodes} × ${node}${whole ? "" : ", in part"})` : `${nodes} × ${node}`;
+};
+// Of a sweep over hardware: the range of its points, where results.csv has their GPUs, and the kind of GPU, where all have one.
+const sweptClusterText = (scenario, varies, gpus) => {
+  const [least, most] = d3.extent(gpus), kind = varies(/^cluster(\.node)?(=|$)/) ? null : gpusOf(scenario).gpu;
+  return least === undefined ? kind ?? "several clusters" : `${least === most ? least : `${least} to ${most}`}${kind ? ` × ${kind}` : " GPUs"}`;
 };
 const deploymentText = (scenario) => {
   const d = scenario.deployment ?? {}, p = scenario.parallelism ?? {};
   const pool = (name, one) => `${one.instances ?? 1} ${name} of ${one.nodes ?? scenario.cluster.nodes} nodes`;
   const sizes = [p.attention_tp ? `attention TP ${p.attention_tp}` : "", p.ep_size ? `EP ${p.ep_size}` : "experts over all GPUs", scenario.dispatch?.transport ?? ""].filter((text) => text !== "");
-  const shape = d.prefill ? `${pool("prefill", d.prefill)} + ${pool("decode", d.decode ?? {})}` : `${d.instances ?? 1} instance${num(d.instances ?? 1) === 1 ? "" : "s"}`;
+  const shape = typeof d === "string" ? d : d.prefill ? `${pool("prefill", d.prefill)} + ${pool("decode", d.decode ?? {})}` : `${d.instances ?? 1} instance${num(d.instances ?? 1) === 1 ? "" : "s"}`;
   return [shape, ...sizes].join(", ");
 };
 const requestsText = (scenario, rate) => {
   const r = scenario.requests ?? {}, size = (value) => (typeof value === "object" && value !== null ? "varied" : value);
   const lengths = r.input_tokens !== undefined && r.output_tokens !== undefined ? `${size(r.input_tokens)} in, ${size(r.output_tokens)} out` : "";
-  return [r.path ? lastPart(r.path) : r.kind, rate ?? (r.rate ? `at ${r.rate}` : r.concurrency ? `${r.concurrency} at a time` : ""), r.count ? `${shown(num(r.count))} requests` : "", lengths].filter((text) => text).join(", ");
+  return [r.path ? lastPart(r.path) : r.kind, rate ?? (r.rate ? `at ${r.rate}` : r.concurrency ? `${r.concurrency} at a time` : ""), r.count && (!rate || r.path) ? `${shown(num(r.count))} requests` : "", lengths].filter((text) => text).join(", ");
 };
 
-// Title and facts. `rate`: instead of the scenario's; `seeds`: in words; `varied`: axes of a sweep, whose values are told.
-const headOf = (root, what, { rate, seeds, version, varied = [] }) => {
-  const scenario = structuredClone(scenarioOf(root));
+// Title and facts. `rate`: instead of the scenario's, of a search, which makes as many requests as it needs; `seeds`: in
+// words; `varied`: axes of a sweep, whose values are told; `gpus`: of its points.
+const headOf = (root, what, { rate, seeds, version, varied = [], gpus = [] }) => {
+  const scenario = structuredClone(scenarioOf(root)), set = varied.flatMap(({ key, settings }) => settings?.flat() ?? [key]), varies = (keys) => set.some((key) => keys.test(key));
+  const hardware = scenario && varies(/^(cluster|deployment)\b/) ? sweptClusterText(scenario, varies, gpus) : scenario && clusterText(scenario);
+  if (scenario?.dispatch && varies(/^(cluster|deployment|serving)\b/)) delete scenario.dispatch.transport;  // the first point's, if it is the default
   for (const { key, values } of scenario ? varied : []) {
     const names = key.split("."), place = names.slice(0, -1).reduce((node, name) => node?.[name], scenario);
     if (place && typeof place === "object") place[names.at(-1)] = values.join(", ");
   }
   if (!scenario) { setTitle(`${what}: ${report.title}`); return null; }
-  setTitle(`${modelName(scenario)} on ${clusterText(scenario)}: ${what}`);
-  const facts = [["Model", [modelName(scenario), scenario.model?.dtype].filter((text) => text).join(", ")], ["GPUs", clusterText(scenario)], ["Engine", engineName(scenario.serving?.engine)],
+  setTitle(`${modelName(scenario)} on ${hardware}: ${what}`);
+  const facts = [["Model", [modelName(scenario), scenario.model?.dtype].filter((text) => text).join(", ")], ["GPUs", hardware], ["Engine", engineName(scenario.serving?.engine)],
     ["Deployment", deploymentText(scenario)], ["Requests", requestsText(scenario, rate)], ["Seeds", seeds], ["Scenario", `${scenario.name ?? report.title}, epsim ${version}`]];
   return el("dl", { class: "facts" }, ...facts.map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(text)))));
 };

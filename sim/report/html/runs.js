@@ -39,6 +39,15 @@ const isEven = (runs, comparison) => {
   return Boolean(first) && runs[0] !== first && ["requests_per_s", "ttft_mean_ms", "tpot_mean_ms"].every((name) => { const { share, half } = changeOf(runs[0], first, shownFigures.find(([, key]) => key === name)); return Math.abs(share) <= half; });
 };
 
+// What another run than the first has over it: of rates and latencies (in overload of rates alone) the difference that is
+// the largest, if it is told apart.
+const largestGain = (runs, first, overload) => {
+  const figures = shownFigures.filter(([where]) => where === "throughput" || (where === "latency" && !overload));
+  const gains = runs.filter((run) => run !== first).flatMap((run) => figures.map((figure) => ({ run, figure, ...changeOf(run, first, figure) })))
+    .map((one) => ({ ...one, size: lowerIsBetter(one.figure[1]) ? -one.share : one.share }));
+  return gains.filter(({ size, half }) => size > (Number.isFinite(half) ? half : 0.0005)).sort((a, b) => b.size - a.size)[0] ?? null;
+};
+
 // The first run, what it gains over the policy compared with, why, how sure that is, and what it costs.
 const verdictOf = (runs, comparison) => {
   const best = runs[0], first = runs.find((run) => label(run) === comparison?.compared_with) ?? best, figure = (name) => shownFigures.find(([, key]) => key === name);
@@ -48,9 +57,10 @@ const verdictOf = (runs, comparison) => {
   if (runs.length === 1) return verdict([`${label(best)} serves ${value(best, "requests_per_s")} requests/s with a mean TTFT of ${value(best, "ttft_mean_ms")} ms and a mean TPOT of ${value(best, "tpot_mean_ms")} ms.`],
     [["How sure", surenessOf(runs)], ["Plan", best.summary.plan]], best.summary.overloaded ? "More is offered than is served: latencies grow with the length of the run." : "");
   const even = isEven(runs, comparison), figures = `${told("requests_per_s", "", "requests/s").trim()}, ${told("ttft_mean_ms", "mean TTFT", "ms")}, ${told("tpot_mean_ms", "mean TPOT", "ms")}`;
-  const over = best === first ? `No policy does better than ${label(best)}, which the others are compared with.` :
+  const gain = best === first ? largestGain(runs, first, Boolean(overload)) : null;
+  const over = best === first ? (gain ? `${label(best)}, which the others are compared with, comes first; ${label(gain.run)} does better in another figure, ${wordsOf(gain.figure[1])} (${changeText(gain)}).` : `No policy does better than ${label(best)}, which the others are compared with.`) :
     even ? `No sure difference between ${label(best)} and ${label(first)} over ${seedsOf(comparison)} seeds: ${figures}.` : `${label(best)} comes first: ${figures}; differences are from ${label(first)}.`;
-  return verdict([over], [["Why", best === first ? "" : reasonOf(best, first)], ["Cost", cost], ["How sure", surenessOf(runs, comparison)]], overload);
+  return verdict([over], [["Why", best === first ? (gain ? comparison?.ranking_rule : "") : reasonOf(best, first)], ["Cost", cost], ["How sure", surenessOf(runs, comparison)]], overload);
 };
 
 // The part of a step that falls the most, per completed request, and the balance behind it.
@@ -61,9 +71,9 @@ const reasonOf = (best, first) => {
   return gain(part) > 0 ? `${part} take ${shown(perRequest(best, part))} ms of step time per request, ${shown(perRequest(first, part))} with ${label(first)}; ${balance}`.replace("experts take", "expert computation takes").replace(/^(\w+) take /, "$1 takes ") : balance;
 };
 const surenessOf = (runs, comparison) => {
-  const share = (origin) => num(runs[0].summary.time_by_origin[origin + "_share"]), sure = share("measured") + share("interpolated");
+  const share = (origin) => num(runs[0].summary.time_by_origin[origin + "_share"]), sure = share("measured") + share("interpolated"), guessed = share("extrapolated") + share("spec_sheet"), given = share("declared");
   const seeds = seedsOf(comparison ?? {}) > 1 ? `${seedsOf(comparison)} seeds, ± is half the 95 % interval of the paired difference` : runs.length > 1 ? "one seed, so no interval: a difference of a few percent may be chance (--seeds 3 tells)" : "one seed";
-  return `${seeds}; ${shown(sure * 100)} % of the step time has prices inside what was measured, ${shown((1 - sure) * 100)} % is extrapolated or from data sheets`;
+  return `${seeds}; ${shown(sure * 100)} % of the step time has prices inside what was measured, ${shown(guessed * 100)} % is extrapolated or from data sheets${given > 0 ? `, ${shown(given * 100)} % is declared by the scenario` : ""}`;
 };
 const seedsOf = (document) => (Array.isArray(document.seeds) ? document.seeds.length : num(document.seeds ?? 1));
 const seedsText = (document) => (seedsOf(document) > 1 ? `${seedsOf(document)}${Array.isArray(document.seeds) ? ` (${document.seeds.join(", ")})` : ""}` : `1 (seed ${document.seed})`);

@@ -22,12 +22,13 @@ const valuesOf = (sweep, key) => (key === "policy" ? sweep.policies : sweep.axes
 
 // Mean over the points of one series and place (over seeds), with the 95 % interval of that mean.
 const studentT = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
+const tOf = (freedom) => studentT[freedom - 1] ?? 1.96 + 2.3724 / freedom + 2.8226 / freedom ** 2 + 2.556 / freedom ** 3;  // Abramowitz and Stegun 26.7.5
 const meanOf = (values) => {
   const known = values.filter((v) => !Number.isNaN(v)), n = known.length;
   if (n === 0) return { y: NaN };
   const y = d3.mean(known);
   if (n === 1) return { y };
-  const half = ((studentT[n - 2] ?? 1.96) * d3.deviation(known)) / Math.sqrt(n);
+  const half = (tOf(n - 1) * d3.deviation(known)) / Math.sqrt(n);
   return { y, low: y - half, high: y + half };
 };
 
@@ -91,17 +92,23 @@ const sweepCurves = (root, sweep, results) => {
   if (points.length < new Set(curve.texts("point")).size) node.append(absent(`Only the first ${most} points are drawn; curve.csv has all of them.`));
 };
 
-// The best point by each of the figures given.
-const sweepVerdict = (sweep, results, figures) => {
-  const lead = leadOf(sweep, results), best = (name) => {
-    const values = results.numbers(name), known = d3.range(values.length).filter((i) => Number.isFinite(values[i]));
-    return known.length > 0 ? known.reduce((a, b) => ((lowerIsBetter(name) ? values[b] < values[a] : values[b] > values[a]) ? b : a)) : -1;
+// Labels that --split adds, which no deployment can have.
+const splitsGain = (policy) => /:(first_plan|even|((even|dispatch|home)_)?kv_free)$/.test(policy);
+
+// What the terminal says of a search; of runs, the best place by each of the figures given, as a mean over seeds.
+const sweepVerdict = (root, sweep, results, figures) => {
+  const lead = leadOf(sweep, results).filter((key) => key !== "seed"), policies = results.texts("policy"), names = results.rows.map((_, i) => nameOf(sweep, results, i, lead));
+  const places = [...new Set(names.filter((_, i) => !splitsGain(policies[i])))], lower = lowerIsBetter;
+  const best = (figure) => {
+    const values = results.numbers(figure), means = places.map((place) => ({ place, y: d3.mean(values.filter((_, i) => names[i] === place)) }));
+    return means.filter(({ y }) => Number.isFinite(y)).sort((a, b) => (lower(figure) ? a.y - b.y : b.y - a.y))[0];
   };
-  const told = figures.map((name) => [name, best(name)]).filter(([, i]) => i >= 0);
-  const text = ([name, i]) => `${lowerIsBetter(name) ? "lowest" : "highest"} ${wordsOf(name)}: ${shown(results.numbers(name)[i])}${unitOf(name) === "1/s" ? "/s" : unitOf(name) ? " " + unitOf(name) : ""} at ${nameOf(sweep, results, i, lead)}`;
+  const told = figures.map((name) => [name, best(name)]).filter(([, place]) => place), found = report.files[join(root, "verdict.txt")];
+  const text = ([name, { place, y }]) => `${lower(name) ? "lowest" : "highest"} ${wordsOf(name)}: ${shown(y)}${unitOf(name) === "1/s" ? "/s" : unitOf(name) ? " " + unitOf(name) : ""}${place ? ` at ${place}` : ""}`;
   const seeds = sweep.axes.find((axis) => axis.key === "seed")?.values.length ?? 1, overloaded = results.has("overloaded") ? results.texts("overloaded").filter((cell) => cell === "1" || cell === "true").length : 0;
   const warning = overloaded > 0 ? `${overloaded} of ${results.rows.length} points are offered more than they serve: their latencies grow with the length of the run.` : "";
-  return told.length === 0 ? null : verdict([sentence(text(told[0])) + "."], [...told.slice(1).map((one) => ["And", text(one)]), ["How sure", seeds > 1 ? `${seeds} seeds; charts show the 95 % interval of their mean` : "one seed, so no interval (--vary seed=1,2,3 gives one)"]], warning);
+  const sure = ["How sure", seeds > 1 ? `${seeds} seeds; charts show the 95 % interval of their mean` : "one seed, so no interval (--vary seed=1,2,3 gives one)"];
+  return found ? verdict([found.trim()], [sure], warning) : told.length === 0 ? null : verdict([sentence(text(told[0])) + "."], [...told.slice(1).map((one) => ["And", text(one)]), sure], warning);
 };
 
 const sweepSections = (root) => {
@@ -122,8 +129,8 @@ const sweepSections = (root) => {
   const failed = results.rows.filter((_, i) => results.texts("error")[i] !== "");
   const varied = sweep.axes.map((axis) => `${shortKey(sweep, axis.key)} in ${axis.values.join(", ")}`).join("; ");
   const seeds = sweep.axes.find((axis) => axis.key === "seed")?.values;
-  const node = section("Results", headOf(root, `sweep of ${sweep.axes.map((axis) => shortKey(sweep, axis.key)).join(" × ")}`, { seeds: seeds ? seeds.join(", ") : "1", version: sweep.epsim_version, varied: sweep.axes }),
-    figures.length > 0 ? sweepVerdict(sweep, results, wanted.filter((name) => figures.includes(name)).slice(0, 2)) : null,
+  const node = section("Results", headOf(root, `sweep of ${sweep.axes.map((axis) => shortKey(sweep, axis.key)).join(" × ")}`, { seeds: seeds ? seeds.join(", ") : "1", version: sweep.epsim_version, varied: sweep.axes, rate: goodput ? "rates searched" : undefined, gpus: results.has("gpus") ? results.numbers("gpus").filter(Number.isFinite) : [] }),
+    figures.length > 0 ? sweepVerdict(root, sweep, results, wanted.filter((name) => figures.includes(name)).slice(0, 2)) : null,
     el("p", {}, `${sweep.scenario ? `${sweep.scenario}, ` : ""}${results.rows.length} points: ${varied}${sweep.policies.length > 0 ? `; policies ${sweep.policies.join(", ")}` : ""}.`),
     table("Points", names.map((name) => ({ name, label: labelOf(name), text: asText(name) })), results.rows.map((row) => names.map((name) => cellOf(row, name))),
       { long: true, names: results.names, all: results.rows, file: "results", note: `The CSV has all ${results.names.length} columns.` }));

@@ -1,0 +1,66 @@
+// usage: node page_words.js SOURCE_FOLDER D3_FILE
+// What the first screen of a report says, without a browser: the page's program over a document that keeps texts alone.
+const fs = require("fs"), path = require("path"), vm = require("vm"), assert = require("assert");
+const [source, d3File] = process.argv.slice(2);
+
+class Node {
+  constructor() { this.parts = []; }
+  append(...parts) { this.parts.push(...parts.map((part) => (part instanceof Node ? part : String(part)))); }
+  setAttribute() {}
+  addEventListener() {}
+  get textContent() { return this.parts.map((part) => (part instanceof Node ? part.textContent : part)).join(""); }
+  set textContent(text) { this.parts = [text]; }
+}
+
+// The functions named, over a report with these data.
+const page = (data, names) => {
+  const nodes = {}, document = { documentElement: {}, createElement: () => new Node(), addEventListener: () => {}, getElementById: (id) => (nodes[id] ??= new Node()), querySelector: (what) => (nodes[what] ??= new Node()) };
+  document.getElementById("data").textContent = JSON.stringify({ files: {}, scenarios: {}, hardware: {}, definitions: {}, key_figures: [], layer_parts: ["experts"], origins: [], title: "t", ...data });
+  const scripts = ["base.js", "head.js", "runs.js", "sweep.js"].map((name) => fs.readFileSync(path.join(source, "sim/report/html", name), "utf8"));
+  const context = vm.createContext({ document, console, structuredClone: (value) => (value === null ? null : JSON.parse(JSON.stringify(value))) });
+  vm.runInContext(fs.readFileSync(d3File, "utf8"), context);
+  return vm.runInContext(`${scripts.join("\n")}\n({ ${names.join(", ")} })`, context);
+};
+
+// Hardware: GPUs of all instances, as many of each node as are used.
+const hardware = { H: { gpu: "H100", gpus: 8 } }, scenario = { cluster: { node: "H", nodes: 2, gpus_per_node: 4 }, model: { architecture: "m" }, dispatch: { transport: "of-two-nodes" }, requests: { kind: "poisson", rate: "2/s", count: 200 } };
+const head = (own, options) => {
+  const { headOf } = page({ hardware, scenarios: { "": { ...scenario, ...own } } }, ["headOf"]);
+  return headOf("", "a run", { seeds: "1", version: "1", ...options }).textContent;
+};
+assert.match(head({}, {}), /GPUs8 × H100 \(2 × H, in part\)/);  // 2 nodes x 4
+assert.match(head({ deployment: { prefill: { instances: 3 }, decode: { nodes: 1, gpus_per_node: 2 } } }, {}), /GPUs26 × H100 \(7 × H, in part\)/);  // 3 x 2 x 4 + 1 x 1 x 2
+assert.match(head({ cluster: { node: "H", nodes: 2 } }, {}), /GPUs16 × H100 \(2 × H\)/);
+assert.match(head({}, { rate: "rates searched" }), /Requestspoisson, rates searched(?!.*200)/);  // a search makes its own
+assert.match(head({}, {}), /at 2\/s, 200 requests/);
+const swept = head({}, { varied: [{ key: "cluster.nodes", values: ["1", "4"] }], gpus: [4, 16] });
+assert.match(swept, /GPUs4 to 16 × H100/);
+assert.doesNotMatch(swept, /of-two-nodes|NaN/);
+const deployments = head({}, { varied: [{ key: "deployment", values: ["{instances: 1}", "{instances: 2}"] }], gpus: [8, 16] });
+assert.match(deployments, /GPUs8 to 16 × H100.*Deployment\{instances: 1\}, \{instances: 2\}/);
+assert.match(head({}, { varied: [{ key: "nodes", values: ["a", "b"], settings: [["cluster.node=H"], ["cluster.node=G"]] }], gpus: [8] }), /GPUs8 GPUs/);
+
+// The verdict of a comparison: another policy's sure gain in another figure; the certainty of prices by its kinds.
+const definitions = { requests_per_s: { unit: "1/s", text: "", better: "higher" }, ttft_mean_ms: { unit: "ms", text: "", better: "lower" }, itl_mean_ms: { unit: "ms", text: "", better: "lower" }, tpot_mean_ms: { unit: "ms", text: "", better: "lower" } };
+const key_figures = [["throughput", "requests_per_s", "served"], ["latency", "ttft_mean_ms", "TTFT"], ["latency", "itl_mean_ms", "ITL"], ["latency", "tpot_mean_ms", "TPOT"]];
+const run = (policy, itl, apart) => ({ folder: policy, compared: { policy, over_seeds: { itl_mean_ms: { mean: itl, difference: { mean: itl - 20, interval95: apart } }, requests_per_s: { mean: 5, difference: { mean: 0, interval95: [-1, 1] } }, ttft_mean_ms: { mean: 9, difference: { mean: 0, interval95: [-1, 1] } }, tpot_mean_ms: { mean: 9, difference: { mean: 0, interval95: [-1, 1] } } } },
+  summary: { policy, throughput: { requests_per_s: 5 }, latency: {}, kv: { kv_lost_to_copies_share: 0 }, requests: { completed_requests: 1 }, time_by_origin: { measured_share: 0.5, interpolated_share: 0.1, extrapolated_share: 0.1, spec_sheet_share: 0.05, declared_share: 0.25 } } });
+const compared = { compared_with: "plain", seeds: [1, 2], ranking_rule: "By requests/s.", runs: [] };
+const said = (itl, apart) => page({ definitions, key_figures }, ["verdictOf"]).verdictOf([run("plain", 20, [0, 0]), run("fast", itl, apart)], compared).textContent;
+assert.match(said(18, [-2.5, -1.5]), /^plain, .*comes first; fast does better in another figure, ITL mean \(−10\.0 % ± 2\.5\)\.WhyBy requests\/s\./);  // -2 +- 0.5 of 20
+assert.match(said(18, [-5, 1]), /^No policy does better than plain/);
+assert.match(said(18, [-5, 1]), /60 % of the step time .* measured, 15 % is extrapolated or from data sheets, 25 % is declared/);
+
+// The verdict of a sweep: means over seeds, not the luckiest seed; no variant that --split adds; the terminal's words.
+const results = { "results.csv": "point,n,seed,policy,requests_per_s\n0,1,1,a,9\n1,1,1,a:kv_free,20\n2,1,2,a,1\n3,1,2,a:kv_free,20\n4,2,1,a,6\n5,2,1,a:kv_free,20\n6,2,2,a,6\n7,2,2,a:kv_free,20\n" };
+const sweep = { axes: [{ key: "n", values: ["1", "2"] }, { key: "seed", values: ["1", "2"] }], policies: ["a", "a:kv_free"] };
+const best = (files) => {
+  const { sweepVerdict, csvFile } = page({ definitions, files }, ["sweepVerdict", "csvFile"]);
+  return sweepVerdict("", sweep, csvFile("results.csv"), ["requests_per_s"]).textContent;
+};
+assert.match(best(results), /^Highest request rate: 6\/s at n 2, a\./);
+assert.match(best({ ...results, "verdict.txt": "Highest rate: so.\n" }), /^Highest rate: so\./);
+
+// Student's t of 11 degrees of freedom, beyond the table: 2.201. Of 12 values 0 and 1 in turn: deviation sqrt(3 / 11).
+const { meanOf } = page({}, ["meanOf"]), twelve = meanOf(Array.from({ length: 12 }, (_, i) => i % 2));
+assert.ok(Math.abs(twelve.high - 0.5 - 2.201 * Math.sqrt(3 / 11 / 12)) < 1e-4);
