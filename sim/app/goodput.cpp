@@ -19,6 +19,7 @@
 #include "sim/report/format.h"
 #include "sim/report/goodput_writer.h"
 #include "sim/report/run_info.h"
+#include "sim/scenario/compared_policies.h"
 #include "sim/scheduler/engines.h"
 #include "sim/verbs/goodput_folder.h"
 
