@@ -53,38 +53,38 @@ for label in compared:
 #>                 served   mean    p99   mean   mean    mean  tokens       ness     tokens      GiB   extras
 #> #  policy        req/s     ms     ms     ms     ms       s  /s/GPU   mean/max      /rank     /GPU        %
 #> ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-#> 1  craft         1.124  30.24  37.51  8.557  8.557  0.1244  0.8432      0.343  4,093,109   62.456      0.0
+#> 1  craft         1.124  30.24  37.51  8.557  8.557  0.1244  0.8432      0.339  4,093,109   62.456      0.0
 #> 2  eplb          1.124  30.31  38.31  8.556  8.556  0.1244  0.8432      0.346  4,081,589   62.280      0.3
-#> 3  base          1.124  30.42  37.82  8.558  8.558  0.1246  0.8432      0.342  4,093,877   62.468      0.0
-#> 4  hot_to_cold   1.124  30.42  37.83  8.558  8.558  0.1246  0.8432      0.378  4,081,589   62.280      0.3
-#> 5  contiguous    1.124  30.60  38.07  8.559  8.559  0.1247  0.8432      0.411  4,093,877   62.468      0.0
+#> 3  base          1.124  30.42  37.82  8.558  8.558  0.1246  0.8432      0.337  4,093,877   62.468      0.0
+#> 4  hot_to_cold   1.124  30.42  37.83  8.558  8.558  0.1246  0.8432      0.340  4,081,589   62.280      0.3
+#> 5  contiguous    1.124  30.60  38.07  8.559  8.559  0.1247  0.8432      0.332  4,093,877   62.468      0.0
 #> Ranked by completed requests/s, highest first; runs within 1 % of the best of their group count as equal and
 #> are ranked by mean TTFT, lowest first, then in the order given.
 #>
 #> hot_to_cold against base: throughput 0.0 % (1.124 against 1.124 requests/s), mean TTFT 0.0 % (30.42 against
 #>   30.42 ms), mean ITL 0.0 % (8.558 against 8.558 ms), mean end-to-end 0.0 % (124.6 against 124.6 ms),
-#>   balancedness 0.378 against 0.342. KV pool -0.3 % (4,081,589 against 4,093,877 tokens per rank): experts take
+#>   balancedness 0.340 against 0.337. KV pool -0.3 % (4,081,589 against 4,093,877 tokens per rank): experts take
 #>   0.188 GiB more per GPU. No request waited for KV blocks in either run, so the size of the pool made no
 #>   difference at this load.
 #> eplb against base: throughput 0.0 % (1.124 against 1.124 requests/s), mean TTFT -0.4 % (30.31 against 30.42
 #>   ms), mean ITL 0.0 % (8.556 against 8.558 ms), mean end-to-end -0.1 % (124.4 against 124.6 ms), balancedness
-#>   0.346 against 0.342. KV pool -0.3 % (4,081,589 against 4,093,877 tokens per rank): experts take 0.188 GiB
+#>   0.346 against 0.337. KV pool -0.3 % (4,081,589 against 4,093,877 tokens per rank): experts take 0.188 GiB
 #>   more per GPU. No request waited for KV blocks in either run, so the size of the pool made no difference at
 #>   this load.
 #> craft against base: throughput 0.0 % (1.124 against 1.124 requests/s), mean TTFT -0.6 % (30.24 against 30.42
 #>   ms), mean ITL 0.0 % (8.557 against 8.558 ms), mean end-to-end -0.2 % (124.4 against 124.6 ms), balancedness
-#>   0.343 against 0.342. KV pool 0.0 % (4,093,109 against 4,093,877 tokens per rank): experts take 0.012 GiB
+#>   0.339 against 0.337. KV pool 0.0 % (4,093,109 against 4,093,877 tokens per rank): experts take 0.012 GiB
 #>   more per GPU. No request waited for KV blocks in either run, so the size of the pool made no difference at
 #>   this load.
 #> contiguous against base: throughput 0.0 % (1.124 against 1.124 requests/s), mean TTFT +0.6 % (30.60 against
 #>   30.42 ms), mean ITL 0.0 % (8.559 against 8.558 ms), mean end-to-end +0.1 % (124.7 against 124.6 ms),
-#>   balancedness 0.411 against 0.342. KV pool 0.0 % (4,093,877 against 4,093,877 tokens per rank); experts take
+#>   balancedness 0.332 against 0.337. KV pool 0.0 % (4,093,877 against 4,093,877 tokens per rank); experts take
 #>   the same GPU memory. No request waited for KV blocks in either run, so the size of the pool made no
 #>   difference at this load.
 #> One seed: a difference may be chance. Run --seeds 5 to see how sure this is.
 #>
-#> base         mean over slowest GPU, mean of layers: 0.859, KV lost to copies: 0.0 %
-#> hot_to_cold  mean over slowest GPU, mean of layers: 0.897, KV lost to copies: 0.3 %
-#> eplb         mean over slowest GPU, mean of layers: 0.872, KV lost to copies: 0.3 %
-#> craft        mean over slowest GPU, mean of layers: 0.874, KV lost to copies: 0.0 %
-#> contiguous   mean over slowest GPU, mean of layers: 0.848, KV lost to copies: 0.0 %
+#> base         mean over slowest GPU, mean of layers: 0.887, KV lost to copies: 0.0 %
+#> hot_to_cold  mean over slowest GPU, mean of layers: 0.923, KV lost to copies: 0.3 %
+#> eplb         mean over slowest GPU, mean of layers: 0.915, KV lost to copies: 0.3 %
+#> craft        mean over slowest GPU, mean of layers: 0.905, KV lost to copies: 0.0 %
+#> contiguous   mean over slowest GPU, mean of layers: 0.863, KV lost to copies: 0.0 %
