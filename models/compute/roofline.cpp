@@ -32,8 +32,8 @@ constexpr int kMtpNorms = 2;  // of the embedding and of the hidden state
 constexpr int kLinearKernels = 3;
 // Tokens that the delta rule works on at once, in flash-linear-attention's kernels; what prompts add to those kernels
 // (decays, keys with keys, the solve, keys and values, states, output: seven in place of one); and the share of the bf16
-// peak that they reach together, for chunks of a sequence wait for one another: 4 to 7 % at the median of SGLang
-// 0.5.14's table on each of H100, H200, B200 and B300 (AIConfigurator 095f58a, chunk_gated_delta_rule).
+// peak that they reach together, for chunks of a sequence wait for one another: 3.5 to 6.1 % at the medians
+// of SGLang 0.5.14's tables on H100, H200, B200 and B300 (AIConfigurator 095f58a, chunk_gated_delta_rule).
 constexpr double kLinearChunk = 64;
 constexpr int kLinearPromptKernels = 6;
 constexpr double kLinearPeakShare = 0.05;

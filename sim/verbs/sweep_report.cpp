@@ -176,8 +176,9 @@ std::string winners_text(const ResultTable& winners) {
     cells.push_back(printable(text_of(row[over])));
   }
   const std::string rule = fmt::format(
-      "a policy wins if it gains more than {:.4g} % over the one in `over`: with one seed more than twice the search's "
-      "tolerance, too, with several more than nothing all over its interval",
+      "a policy wins if it gains more than {:.4g} % over the one in `over`; with one seed the gain must also exceed "
+      "twice "
+      "the search's tolerance, with several its 95 % interval must lie above zero",
       100 * kLeastGain);
   return rendered(table, rows, "winners.csv") + wrapped(rule, kColumns, 0) + "\nwinners.svg has the same as a map\n";
 }
