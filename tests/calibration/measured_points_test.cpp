@@ -1,10 +1,11 @@
-// The points that epsim-calibrate measured on an H200 (calibration/measured/h200.h5), against fits of public tables that
-// have not seen them, and the figures of calibration/README.md that come from them.
+// The points that epsim-calibrate measured on an H200 and an H100 (calibration/measured), against fits of public tables
+// that have not seen them, and the figures of calibration/README.md that come from them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 
 #include "calibration/fit.h"
 #include "calibration/points.h"
@@ -15,16 +16,20 @@
 namespace epsim {
 namespace {
 
+PointFile points_of(const char* file) {
+  return read_points((test::source_dir() / "calibration/measured" / file).string());
+}
+
 const PointFile& measured() {
-  static const PointFile points = read_points((test::source_dir() / "calibration/measured/h200.h5").string());
+  static const PointFile points = points_of("h200.h5");
   return points;
 }
 
-ErrorSummary errors_of(const char* machine, const char* op_name) {
+ErrorSummary errors_of(const char* machine, const char* op_name, const PointFile& points = measured()) {
   const FittedProfile profile = fitted_profile(machine);
   const FittedOp* op = profile.find(op_name);
   REQUIRE(op != nullptr);
-  const PointTable& table = measured().table(op_name);
+  const PointTable& table = points.table(op_name);
   std::vector<double> errors;
   for (std::size_t i = 0; i < table.size(); ++i) {
     std::vector<double> parameters;
@@ -44,6 +49,73 @@ TEST_CASE("public tables' dense GEMM of an H200 is what another H200 and other c
   CHECK(sglang.median == doctest::Approx(0.065).epsilon(0.01));
   CHECK(sglang.p95 == doctest::Approx(0.21).epsilon(0.03));
   CHECK(errors_of("h200-vllm", "grouped_gemm").median == doctest::Approx(0.22).epsilon(0.03));
+}
+
+TEST_CASE("so is the tables' dense GEMM of an H100") {
+  const PointFile h100 = points_of("h100.h5");
+  const ErrorSummary trtllm = errors_of("h100-trtllm", "dense_gemm", h100);
+  const ErrorSummary sglang = errors_of("h100-sglang", "dense_gemm", h100);
+  CHECK(trtllm.points == 847);
+  CHECK(trtllm.median == doctest::Approx(0.044).epsilon(0.015));
+  CHECK(trtllm.p95 == doctest::Approx(0.30).epsilon(0.03));
+  CHECK(sglang.median == doctest::Approx(0.051).epsilon(0.01));
+  CHECK(sglang.p95 == doctest::Approx(0.26).epsilon(0.03));
+  CHECK(errors_of("h100-vllm", "grouped_gemm", h100).median == doctest::Approx(0.28).epsilon(0.03));
+}
+
+// One H100's points against one H200's, of the same shapes: as many multiplications a second, 4.8 / 3.35 = 1.43 times
+// fewer bytes (data sheets). "Reads memory" and "multiplies": half of the H200's rate or more.
+TEST_CASE("an H100 multiplies as fast as an H200, and reads memory by the ratio of their data sheets") {
+  const PointFile h100 = points_of("h100.h5");
+  const auto key = [](const PointTable& table, std::size_t i) {
+    return std::array{table.values_of("m")[i], table.values_of("n")[i], table.values_of("k")[i]};
+  };
+  const PointTable &a = h100.table("dense_gemm"), &b = measured().table("dense_gemm");
+  std::map<std::array<double, 3>, double> time_on_h100;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    time_on_h100[key(a, i)] = a.time_s[i];
+  }
+  std::vector<double> reading, multiplying;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    const auto found = time_on_h100.find(key(b, i));
+    if (found == time_on_h100.end()) {
+      continue;
+    }
+    const double ratio = found->second / b.time_s[i];
+    if (b.values_of("bytes_moved")[i] / b.time_s[i] >= 2.4e12) {
+      reading.push_back(ratio);
+    } else if (b.values_of("flops")[i] / b.time_s[i] >= 0.5 * 989e12) {
+      multiplying.push_back(ratio);
+    }
+  }
+  const auto median = [](std::vector<double>& ratios) {
+    std::sort(ratios.begin(), ratios.end());
+    return ratios.at(ratios.size() / 2);
+  };
+  CHECK(median(reading) == doctest::Approx(1.37).epsilon(0.005));
+  CHECK(median(multiplying) == doctest::Approx(1.02).epsilon(0.005));
+}
+
+// Tables' time over the points', in the median: products of 150 us and more above half of the peak.
+double long_products(const char* machine, const PointFile& points) {
+  const FittedProfile profile = fitted_profile(machine);
+  const PointTable& table = points.table("dense_gemm");
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (table.time_s[i] >= 150e-6 && table.values_of("flops")[i] / table.time_s[i] >= 0.5 * 989e12) {
+      const std::array product{table.values_of("m")[i], table.values_of("n")[i], table.values_of("k")[i]};
+      ratios.push_back(profile.find("dense_gemm")->price(product).time.count() / table.time_s[i]);
+    }
+  }
+  std::sort(ratios.begin(), ratios.end());
+  return ratios.at(ratios.size() / 2);
+}
+
+TEST_CASE("long products of public tables take longer than our short bursts") {
+  CHECK(long_products("h200-trtllm", measured()) == doctest::Approx(1.06).epsilon(0.005));
+  CHECK(long_products("h200-sglang", measured()) == doctest::Approx(1.12).epsilon(0.005));
+  CHECK(long_products("h100-trtllm", points_of("h100.h5")) == doctest::Approx(1.05).epsilon(0.005));
+  CHECK(long_products("h100-sglang", points_of("h100.h5")) == doctest::Approx(1.07).epsilon(0.005));
 }
 
 // Median of what a product of up to 512 rows takes longer here than by the table's fit, in us; weights in MiB.
