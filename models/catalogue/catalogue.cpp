@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "models/catalogue/data_files.h"
+#include "sim/core/last_made.h"
 
 namespace epsim {
 namespace {
@@ -13,10 +14,8 @@ namespace {
 constexpr char kGpuFile[] = "models/hardware/gpus.yaml";
 constexpr char kNodeFile[] = "models/hardware/nodes.yaml";
 
-Config catalogue_document(const char* file) { return Config::from_text(std::string(data_file(file).value()), file); }
-
 std::vector<CatalogueItem> list_entries(const char* file) {
-  ConfigReader root = catalogue_document(file).root();
+  ConfigReader root = data_file(file).value().root();
   std::vector<CatalogueItem> out;
   for (const std::string& name : root.keys()) {
     out.push_back({name, root.section(name).required<std::string>("summary")});
@@ -118,7 +117,7 @@ NodeText read_node_text(ConfigReader in, bool catalogue) {
   if (const auto base = in.maybe<std::string>("base")) {
     // Entries of the catalogue are based on none or on a plain one, so this ends.
     in.check(!looks_like_path(*base), "base", "must be a node of the catalogue.");
-    ConfigReader nodes = catalogue_document(kNodeFile).root();
+    ConfigReader nodes = data_file(kNodeFile).value().root();
     out = read_node_text(nodes.section(entry_name(nodes, "node", *base)), true);
   }
   overlay(out.summary, in.maybe<std::string>("summary"));
@@ -195,7 +194,7 @@ std::vector<CatalogueItem> list_gpus() { return list_entries(kGpuFile); }
 std::vector<CatalogueItem> list_nodes() { return list_entries(kNodeFile); }
 
 GpuEntry find_gpu(const std::string& name) {
-  ConfigReader gpus = catalogue_document(kGpuFile).root();
+  ConfigReader gpus = data_file(kGpuFile).value().root();
   const std::string found = entry_name(gpus, "GPU", name);
   return read_gpu(gpus.section(found), found, true);
 }
@@ -205,9 +204,12 @@ NodeEntry find_node(const std::string& name_or_path) {
     const std::filesystem::path file(name_or_path);
     return read_node(Config::from_file(file).root(), file.stem().string(), false);
   }
-  ConfigReader nodes = catalogue_document(kNodeFile).root();
-  const std::string found = entry_name(nodes, "node", name_or_path);
-  return read_node(nodes.section(found), found, true);
+  static LastMade<std::string, NodeEntry> entries(64);  // a study reads as many scenarios as it has points
+  return *entries.get(catalogue_key(name_or_path), [&](const std::string&) {
+    ConfigReader nodes = data_file(kNodeFile).value().root();
+    const std::string found = entry_name(nodes, "node", name_or_path);
+    return read_node(nodes.section(found), found, true);
+  });
 }
 
 }  // namespace epsim

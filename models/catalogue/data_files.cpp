@@ -2,6 +2,7 @@
 
 #include <cctype>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace epsim::embedded {
@@ -23,10 +24,10 @@ std::vector<std::string> data_file_stems(const std::string& folder) {
   return stems;
 }
 
-std::optional<std::string_view> data_file(const std::string& path) {
+std::optional<Config> data_file(const std::string& path) {
   for (const auto& [name, text] : embedded::models_data()) {
     if (name == path) {
-      return text;
+      return Config::from_own_text(text, path);
     }
   }
   return std::nullopt;
@@ -37,11 +38,11 @@ Config data_document(const std::string& folder, const std::string& name, const s
     return Config::from_file(name);
   }
   const std::string path = "models/" + folder + "/" + catalogue_key(name) + ".yaml";
-  const std::optional<std::string_view> text = data_file(path);
-  if (!text) {
+  const std::optional<Config> document = data_file(path);
+  if (!document) {
     throw InputError({}, unknown_name(kind, name, data_file_stems(folder)));
   }
-  return Config::from_text(std::string(*text), path);
+  return *document;
 }
 
 bool looks_like_path(const std::string& name) {

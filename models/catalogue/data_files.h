@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "sim/core/config.h"
@@ -14,8 +13,8 @@ namespace epsim {
 // Stems of the data files in a folder under models/, in the build's order: "architectures" -> "deepseek-r1", ...
 std::vector<std::string> data_file_stems(const std::string& folder);
 
-// The text of such a file, or std::nullopt. `path` is written from the repository root.
-std::optional<std::string_view> data_file(const std::string& path);
+// Such a file, or std::nullopt. `path` is written from the repository root.
+std::optional<Config> data_file(const std::string& path);
 
 // models/FOLDER/NAME.yaml as a document whose errors carry that path; for a NAME that looks like a path, the user's
 // file. Throws InputError, listing all names, when there is no such file; `kind` says in the message what was looked

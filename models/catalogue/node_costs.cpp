@@ -4,17 +4,17 @@
 
 #include <algorithm>
 #include <charconv>
+#include <tuple>
 
 #include "models/catalogue/catalogue.h"
 #include "models/catalogue/data_files.h"
+#include "sim/core/last_made.h"
 
 namespace epsim {
 namespace {
 
 constexpr char kCostFile[] = "models/hardware/costs.yaml";
 constexpr double kNodeGpus = 8;  // that the power of a node's other parts is stated for
-
-Config cost_document() { return Config::from_text(std::string(data_file(kCostFile).value()), kCostFile); }
 
 NodePrice read_price(ConfigReader& in, double usd_per_hour) {
   return {usd_per_hour, in.required<std::string>("seller"), in.choice("terms", price_terms()),
@@ -32,17 +32,21 @@ std::string name_of(const NodePrice& price) {
 std::vector<std::string> price_terms() { return {"on_demand", "capacity_block", "1y", "3y", "ownership"}; }
 
 std::vector<NodePrice> node_prices(const NodeSpec& node) {
-  std::vector<NodePrice> own, by_gpu;
-  ConfigReader root = cost_document().root();
-  for (ConfigReader& in : root.list_of_sections("prices")) {
-    if (in.maybe<std::string>("node") == node.name) {
-      own.push_back(read_price(in, in.required<double>("usd_per_node_hour", Bound::kPositive)));
-    } else if (in.maybe<std::string>("gpu") == node.gpu.name) {
-      by_gpu.push_back(read_price(in, node.gpus * in.required<double>("usd_per_gpu_hour", Bound::kPositive)));
+  static LastMade<std::tuple<std::string, std::string, int>, std::vector<NodePrice>> prices(64);
+  return *prices.get({node.name, node.gpu.name, node.gpus}, [](const auto& asked) {
+    const auto& [name, gpu, gpus] = asked;
+    std::vector<NodePrice> own, by_gpu;
+    ConfigReader root = data_file(kCostFile).value().root();
+    for (ConfigReader& in : root.list_of_sections("prices")) {
+      if (in.maybe<std::string>("node") == name) {
+        own.push_back(read_price(in, in.required<double>("usd_per_node_hour", Bound::kPositive)));
+      } else if (in.maybe<std::string>("gpu") == gpu) {
+        by_gpu.push_back(read_price(in, gpus * in.required<double>("usd_per_gpu_hour", Bound::kPositive)));
+      }
     }
-  }
-  own.insert(own.end(), by_gpu.begin(), by_gpu.end());
-  return own;
+    own.insert(own.end(), by_gpu.begin(), by_gpu.end());
+    return own;
+  });
 }
 
 OwnPrice parse_price(const std::string& text) {
@@ -62,25 +66,35 @@ OwnPrice parse_price(const std::string& text) {
   return out;
 }
 
-std::optional<NodePower> node_power(const NodeSpec& node, std::optional<double> own_pue) {
-  ConfigReader power = cost_document().root().section("power");
+namespace {
+
+std::optional<NodePower> read_power(const std::string& gpu_name, int node_gpus, std::optional<double> own_pue) {
+  ConfigReader power = data_file(kCostFile).value().root().section("power");
   ConfigReader gpus = power.section("gpus");
-  if (!gpus.has(node.gpu.name)) {
+  if (!gpus.has(gpu_name)) {
     return std::nullopt;
   }
-  ConfigReader gpu = gpus.section(node.gpu.name);
+  ConfigReader gpu = gpus.section(gpu_name);
   const auto source = gpu.required<std::string>("source");
   if (const auto all_in = gpu.maybe<double>("all_in_watts")) {
-    return NodePower{*all_in * node.gpus, *all_in * node.gpus, source};
+    return NodePower{*all_in * node_gpus, *all_in * node_gpus, source};
   }
   ConfigReader shared = power.section("node");
-  const double tdp = gpu.required<double>("tdp_watts") * node.gpus, part = node.gpus / kNodeGpus;
+  const double tdp = gpu.required<double>("tdp_watts") * node_gpus, part = node_gpus / kNodeGpus;
   const double always = (shared.required<double>("fixed_watts") + shared.required<double>("network_watts")) * part;
   const double fans = shared.required<double>("fans_watts") * part,
                pue = own_pue.value_or(shared.required<double>("pue"));
   const double idle = shared.required<double>("idle_share");
   return NodePower{pue * (always + idle * tdp), pue * (always + fans + tdp),
                    source + "; " + shared.required<std::string>("source")};
+}
+
+}  // namespace
+
+std::optional<NodePower> node_power(const NodeSpec& node, std::optional<double> own_pue) {
+  static LastMade<std::tuple<std::string, int, std::optional<double>>, std::optional<NodePower>> powers(64);
+  return *powers.get({node.gpu.name, node.gpus, own_pue},
+                     [](const auto& asked) { return std::apply(read_power, asked); });
 }
 
 }  // namespace epsim

@@ -1,11 +1,10 @@
 #include "models/catalogue/profiles.h"
 
-#include <map>
-#include <mutex>
 #include <span>
 #include <utility>
 
 #include "models/catalogue/data_files.h"
+#include "sim/core/last_made.h"
 
 namespace epsim::embedded {
 // Defined by the source that EpsimEmbed.cmake generates.
@@ -29,15 +28,10 @@ FittedProfile fitted_profile(const std::string& name_or_path) {
   const std::string wanted = "calibration/profiles/" + catalogue_key(name_or_path) + "/fit.yaml";
   for (const auto& [path, text] : embedded::fitted_profiles()) {
     if (path == wanted) {
-      static std::mutex reading;
-      static std::map<std::string, FittedProfile, std::less<>>
-          read;  // a study reads as many scenarios as it has points
-      const std::lock_guard lock(reading);
-      auto found = read.find(wanted);
-      if (found == read.end()) {
-        found = read.emplace(wanted, read_fitted_profile(Config::from_text(std::string(text), wanted))).first;
-      }
-      return found->second;
+      static LastMade<std::string, FittedProfile> profiles(64);  // a study reads as many scenarios as it has points
+      return *profiles.get(wanted, [text = text](const std::string& file) {
+        return read_fitted_profile(Config::from_own_text(text, file));
+      });
     }
   }
   throw InputError({}, unknown_name("fitted profile", name_or_path, fitted_profile_names()));

@@ -18,6 +18,10 @@ Config Config::from_text(const std::string& text, const std::string& name) {
   return Config(std::make_shared<ConfigDocument>(text, name));
 }
 
+Config Config::from_own_text(std::string_view text, const std::string& name) {
+  return Config(std::make_shared<ConfigDocument>(std::string(text), name, true));
+}
+
 void Config::set(const std::vector<std::string>& assignments, const std::string& option) {
   for (const std::string& assignment : assignments) {
     set(assignment, option);

@@ -35,6 +35,8 @@ class Config {
   static Config from_file(const std::filesystem::path& file);
   // `name` stands for the file in messages; relative paths inside are taken from the working directory.
   static Config from_text(const std::string& text, const std::string& name);
+  // A text that comes with the program: read in half the time, as its size is known to be within the limits.
+  static Config from_own_text(std::string_view text, const std::string& name);
 
   // Applies "a.b=c"; c is YAML (a number, a word, a list in brackets). Missing mappings on the way are made. Messages
   // about the value name `option`.

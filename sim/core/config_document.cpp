@@ -36,9 +36,11 @@ void check_keys(const YAML::Node& node, const std::string& name) {
   }
 }
 
-YAML::Node parse(const std::string& text, const std::string& name) {
+YAML::Node parse(const std::string& text, const std::string& name, bool size_is_known) {
   try {
-    check_yaml_size(text, name);
+    if (!size_is_known) {
+      check_yaml_size(text, name);
+    }
     const std::vector<YAML::Node> documents = YAML::LoadAll(text);
     if (documents.size() > 1) {
       throw InputError({name, documents[1].Mark().line + 1, ""},
@@ -110,8 +112,8 @@ void emit(YAML::Emitter& out, const YAML::Node& node, const std::string& path,
 
 }  // namespace
 
-ConfigDocument::ConfigDocument(const std::string& text, const std::string& name)
-    : root(parse(text, name)), own{name, {}} {}
+ConfigDocument::ConfigDocument(const std::string& text, const std::string& name, bool size_is_known)
+    : root(parse(text, name, size_is_known)), own{name, {}} {}
 
 const std::pair<const std::string, ConfigDocument::Source>* ConfigDocument::moved_part(const std::string& path) const {
   for (std::string at = path; !at.empty(); at = parent_of(at)) {

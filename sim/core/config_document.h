@@ -26,7 +26,7 @@ struct ConfigDocument {
     std::string key = {};  // what messages call it; empty: its path
   };
 
-  ConfigDocument(const std::string& text, const std::string& name);
+  ConfigDocument(const std::string& text, const std::string& name, bool size_is_known = false);
   // The file, with the keys of those it extends.
   static std::shared_ptr<ConfigDocument> read(const std::filesystem::path& file, int depth = 0);
 

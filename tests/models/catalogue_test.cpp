@@ -3,12 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "models/catalogue/model_catalogue.h"
+#include "sim/core/config.h"
 #include "sim/core/error.h"
 #include "tests/support/paths.h"
 
@@ -75,6 +77,19 @@ TEST_CASE("every GPU and node of the catalogue can be read") {
   }
   CHECK(list_gpus().size() == 11);
   CHECK(list_nodes().size() == 17);
+}
+
+TEST_CASE("files that come with the program are within the limits of a user's") {
+  int files = 0;
+  for (const char* folder : {"models/architectures", "models/hardware", "calibration/profiles", "traces/presets"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(test::source_dir() / folder)) {
+      if (entry.path().extension() == ".yaml") {
+        CHECK_NOTHROW_MESSAGE(Config::from_file(entry.path()), entry.path().string());
+        ++files;
+      }
+    }
+  }
+  CHECK(files > 60);
 }
 
 TEST_CASE("data-sheet figures of the GPUs") {

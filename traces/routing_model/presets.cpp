@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/core/error.h"
+#include "sim/core/last_made.h"
 
 namespace epsim {
 
@@ -26,7 +27,10 @@ RoutingModel routing_preset(const std::string& name) {
   std::vector<std::string> names;
   for (const PresetEntry& preset : routing_presets()) {
     if (preset.name == name) {
-      return read_routing_model(Config::from_text(std::string(preset.yaml), "preset " + name).root(), "preset " + name);
+      static LastMade<std::string, RoutingModel> models(16);  // a study reads as many scenarios as it has points
+      return *models.get("preset " + name, [&](const std::string& source) {
+        return read_routing_model(Config::from_own_text(preset.yaml, source).root(), source);
+      });
     }
     names.emplace_back(preset.name);
   }
