@@ -19,9 +19,8 @@ ResultTable what_ifs_table(const CapacityPlan& plan) {
   if (!plan.order.empty()) {
     for (const CapacityWhatIf& asked : plan.study.options[plan.order.front()].what_ifs) {
       const LoadPoint& p = asked.answer.point;
-      const auto told = [&](double seconds) { return Cell(p.ttft_s.p99 > 0 ? seconds * 1e3 : kUndefined); };
       out.rows.push_back({asked.what, verdict_of(plan, asked.answer), asked.growth, p.offered / asked.answer.instances,
-                          told(p.ttft_s.p99), told(p.tpot_s.p99), p.slo.holds ? 1.0 : 0.0});
+                          ms_of(p.ttft_s, &Summary::p99), ms_of(p.tpot_s, &Summary::p99), p.slo.holds ? 1.0 : 0.0});
     }
   }
   return out;
@@ -59,10 +58,11 @@ ResultTable candidates_table(const CapacityPlan& plan) {
     const LoadPoint& p = row.answer->point;
     const int many = row.answer->instances;
     for (const double value :
-         {1.0 * row.instances, 1.0 * CapacityPool{d, row.instances}.nodes(), p.offered / many, p.ttft_s.mean * 1e3,
-          p.ttft_s.p99 * 1e3, p.tpot_s.mean * 1e3, p.tpot_s.p99 * 1e3, p.e2e_s.mean * 1e3, std::exp(p.slo.excess),
+         {1.0 * row.instances, 1.0 * CapacityPool{d, row.instances}.nodes(), p.offered / many,
+          ms_of(p.ttft_s, &Summary::mean), ms_of(p.ttft_s, &Summary::p99), ms_of(p.tpot_s, &Summary::mean),
+          ms_of(p.tpot_s, &Summary::p99), ms_of(p.e2e_s, &Summary::mean), std::exp(p.slo.excess),
           p.slo.holds ? 1.0 : 0.0, p.concurrency / many, 1.0 * static_cast<double>(row.answer->kv_tokens),
-          p.offered / many * row.answer->output_tokens / d.gpus, 1 / p.tpot_s.mean,
+          p.offered / many * row.answer->output_tokens / d.gpus, ratio(1, p.tpot_s.mean),
           1.0 * static_cast<double>(p.requests)}) {
       cells.emplace_back(std::isfinite(value) ? value : kUndefined);
     }
@@ -106,11 +106,11 @@ ResultTable deployments_table(const CapacityPlan& plan) {
                         powered(c.watts),
                         powered(c.joules_per_token),
                         c.output_tokens_per_s_per_gpu,
-                        p.ttft_s.mean * 1e3,
-                        p.ttft_s.p99 * 1e3,
-                        p.tpot_s.mean * 1e3,
-                        p.tpot_s.p99 * 1e3,
-                        p.e2e_s.mean * 1e3,
+                        ms_of(p.ttft_s, &Summary::mean),
+                        ms_of(p.ttft_s, &Summary::p99),
+                        ms_of(p.tpot_s, &Summary::mean),
+                        ms_of(p.tpot_s, &Summary::p99),
+                        ms_of(p.e2e_s, &Summary::mean),
                         option.whole ? 1.0 : 0.0});
   }
   return out;

@@ -245,8 +245,7 @@ std::string what_if_text(const CapacityPlan& plan) {
   table.add_column({"SLO", ""}, Align::kLeft);
   for (const CapacityWhatIf& asked : option.what_ifs) {
     const LoadPoint& p = asked.answer.point;
-    const bool ran = p.ttft_s.p99 > 0;  // to its end
-    table.add_row({asked.what, ran ? rounded(p.ttft_s.p99 * 1e3) : "-", ran ? rounded(p.tpot_s.p99 * 1e3) : "-",
+    table.add_row({asked.what, rounded(ms_of(p.ttft_s, &Summary::p99)), rounded(ms_of(p.tpot_s, &Summary::p99)),
                    verdict_of(plan, asked.answer)});
   }
   return "\n" + table.render(2) + "  of " + share_text(option) + "\n";
@@ -311,8 +310,8 @@ std::string options_table(const CapacityPlan& plan) {
     }
     for (const std::string& figure :
          {std::to_string(cost.nodes), std::to_string(cost.gpus), known(cost.usd_per_hour, cost.price.has_value()),
-          known(cost.usd_per_million_output, cost.price.has_value()), rounded(p.ttft_s.p99 * 1e3),
-          rounded(p.tpot_s.p99 * 1e3), known(cost.watts / 1e3, cost.watts > 0),
+          known(cost.usd_per_million_output, cost.price.has_value()), rounded(ms_of(p.ttft_s, &Summary::p99)),
+          rounded(ms_of(p.tpot_s, &Summary::p99)), known(cost.watts / 1e3, cost.watts > 0),
           rounded(cost.output_tokens_per_s_per_gpu)}) {
       row.push_back(figure);
     }

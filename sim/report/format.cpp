@@ -29,6 +29,10 @@ bool continues_code_point(char c) { return (static_cast<unsigned char>(c) & 0xC0
 
 double ratio(double numerator, double denominator) { return denominator > 0 ? numerator / denominator : kUndefined; }
 
+double ms_of(const Summary& latency, double Summary::*statistic) {
+  return latency.count > 0 ? latency.*statistic * 1e3 : kUndefined;
+}
+
 std::string exact(double value) { return std::isfinite(value) ? fmt::format("{}", value) : std::string(); }
 
 std::string exact_seconds(Ticks time) { return exact_decimal(time.count(), 12); }

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "sim/core/statistics.h"
 #include "sim/core/units.h"
 
 namespace epsim {
@@ -16,6 +17,9 @@ inline constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 
 // numerator / denominator, kUndefined unless the denominator is positive.
 double ratio(double numerator, double denominator);
+
+// A statistic of latencies in seconds, in ms; kUndefined over no request.
+double ms_of(const Summary& latency, double Summary::*statistic);
 
 // Shortest text that reads back as the same number; empty when the number is not finite.
 std::string exact(double value);

@@ -160,9 +160,14 @@ Json policy_of(const PolicyGoodput& policy, bool slo) {
   return out;
 }
 
-// In seconds.
+// In seconds; null over no request.
 Json quantiles_of(const Summary& s) {
-  return {{"mean", s.mean}, {"p50", s.p50}, {"p90", s.p90}, {"p95", s.p95}, {"p99", s.p99}};
+  const auto known = [&](double value) { return s.count > 0 ? value : kUndefined; };
+  return {{"mean", known(s.mean)},
+          {"p50", known(s.p50)},
+          {"p90", known(s.p90)},
+          {"p95", known(s.p95)},
+          {"p99", known(s.p99)}};
 }
 
 Json probe_of(const LoadPoint& p, const Slo& slo) {

@@ -66,10 +66,10 @@ SloFigures slo_figures(const GoodputStudy& study, std::size_t policy) {
   if (study.options.slo.per_request()) {
     out.attainment = over_seeds([](const GoodputSearch& s) { return s.best.slo.attainment; });
   }
-  out.ttft_mean_ms = over_seeds([](const GoodputSearch& s) { return s.best.ttft_s.mean * 1e3; });
-  out.ttft_p99_ms = over_seeds([](const GoodputSearch& s) { return s.best.ttft_s.p99 * 1e3; });
-  out.tpot_mean_ms = over_seeds([](const GoodputSearch& s) { return s.best.tpot_s.mean * 1e3; });
-  out.tpot_p99_ms = over_seeds([](const GoodputSearch& s) { return s.best.tpot_s.p99 * 1e3; });
+  out.ttft_mean_ms = over_seeds([](const GoodputSearch& s) { return ms_of(s.best.ttft_s, &Summary::mean); });
+  out.ttft_p99_ms = over_seeds([](const GoodputSearch& s) { return ms_of(s.best.ttft_s, &Summary::p99); });
+  out.tpot_mean_ms = over_seeds([](const GoodputSearch& s) { return ms_of(s.best.tpot_s, &Summary::mean); });
+  out.tpot_p99_ms = over_seeds([](const GoodputSearch& s) { return ms_of(s.best.tpot_s, &Summary::p99); });
   return out;
 }
 
@@ -94,7 +94,7 @@ PolicyGoodput policy_figures(const GoodputStudy& study, std::size_t policy) {
   out.saturation = over_seeds(saturation);
   out.saturation_ratio = estimate(ratios_by_seed(study, policy, saturation));
   out.idle_ttft_ms = over_seeds([](const GoodputSearch& s) { return s.idle_ttft_s * 1e3; });
-  out.tpot_ms = over_seeds([](const GoodputSearch& s) { return s.best.tpot_s.mean * 1e3; });
+  out.tpot_ms = over_seeds([](const GoodputSearch& s) { return ms_of(s.best.tpot_s, &Summary::mean); });
   return out;
 }
 

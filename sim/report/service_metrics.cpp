@@ -143,8 +143,7 @@ void add_latency(MetricRows& rows, const std::string& name, Summary LatencySumma
                                                                               {"max", &Summary::max}};
   for (const auto& [statistic, value] : kStatistics) {
     add_rows(rows, "latency", {{fmt::format("{}_{}_ms", name, statistic), kNumber, kLower, [of, value = value](Run r) {
-                                  const Summary& latency = r.latency.*of;
-                                  return latency.count > 0 ? latency.*value * 1e3 : kUndefined;
+                                  return ms_of(r.latency.*of, value);
                                 }}});
   }
   add_rows(rows, "latency", {{name + "_samples", kCount, kNeither, [of](Run r) { return (r.latency.*of).count; }}});

@@ -1,5 +1,9 @@
 // What `epsim capacity` says of an answer.
+#include "sim/report/capacity_report.h"
+
 #include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
 
 #include "sim/report/capacity_words.h"
 #include "tests/support/errors.h"
@@ -11,6 +15,7 @@ CapacityOption option_on(const char* node, int instances) {
   CapacityOption option;
   option.pools = {{{InstanceRole::kWhole, node, 1, 8, "sglang", "fp8", 8}, instances}};
   option.answer.input_tokens = option.answer.output_tokens = 100;
+  option.answer.point.ttft_s.count = 400;
   option.answer.point.ttft_s.p99 = 0.95;
   option.answer.point.slo.holds = true;
   return option;
@@ -62,6 +67,20 @@ TEST_CASE("of two deployments at one price the second takes more nodes, and wins
   decide(plan);
   test::check_contains(capacity_text(plan),
                        {"4 x p4de.24xlarge", "costs the same, and takes more nodes.", "any lower price"});
+}
+
+// No request of option_on() has a second token.
+TEST_CASE("where no answer has a second token, the time per output token is not known, rather than zero") {
+  CapacityOption option = option_on("p5en.48xlarge", 2);
+  option.what_ifs.push_back({"an instance lost", 0, {}, option.answer});
+  const CapacityPlan plan = plan_of("ttft.p99<1s", {option});
+  const auto json = nlohmann::json::parse(capacity_json(plan, "0.1.0"));
+  for (const char* table : {"deployments", "what_ifs"}) {
+    CHECK(json.at(table).at(0).at("ttft_p99_ms") == 950);
+    CHECK(json.at(table).at(0).at("tpot_p99_ms").is_null());
+  }
+  const std::string text = capacity_text(plan);
+  CHECK(text.substr(text.find("an instance lost    ")).starts_with("an instance lost     950.0         -  holds"));
 }
 
 TEST_CASE("a what-if that is refused is said not to run") {

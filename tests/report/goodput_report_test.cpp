@@ -190,6 +190,17 @@ TEST_CASE("with an SLO, tables, CSV and JSON speak of the SLO and not of the kne
   }
 }
 
+TEST_CASE("where no answer has a second token, tables, CSV and JSON leave TPOT out") {
+  GoodputStudy study = test::sample_slo_study(1.2);
+  for (GoodputSearch& search : study.searches) {
+    search.best.tpot_s = search.curve[0].tpot_s = {};
+  }
+  check_contains(table_csv(curve_table(study)), {"\nbase,7,2,1000,2,2,800,1000,2000,2,,,30000,"});
+  const auto json = nlohmann::json::parse(goodput_json(study, {"0.1.0", "s", 7, "", {}}));
+  CHECK(json.at("policies").at(0).at("slo_tpot_p99_ms").at("mean").is_null());
+  CHECK(json.at("searches").at(0).at("curve").at(0).at("tpot").at("p99").is_null());
+}
+
 TEST_CASE("the verdict: one sentence, which says which, by how much, how sure and at what cost") {
   // The seeds agree; the brackets of two searches, 0.02 wide, leave 1.96 x 0.02 x 1.2 x sqrt(2 / 12 / 2) =
   // 0.0136.

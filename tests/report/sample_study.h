@@ -10,6 +10,7 @@ namespace epsim::test {
 inline LoadPoint sample_probe(double offered, double ttft_s) {
   LoadPoint p;
   p.offered = p.measured_offered = p.completed = offered;
+  p.ttft_s.count = p.tpot_s.count = p.e2e_s.count = 800;
   p.ttft_s.mean = ttft_s;
   p.ttft_s.p99 = 2 * ttft_s;
   p.tpot_s.mean = 0.1;
