@@ -42,6 +42,11 @@ constexpr double kLinearPeakShare = 0.05;
 constexpr double kSparseHeads = 64;
 constexpr double kStateBytes = 2;       // bf16
 constexpr double kIndexScoreBytes = 8;  // float32, written and read by the choice of the top k
+// The choice of a decode's top k has one thread block a sequence: it takes as long as one context is, however many there
+// are. What layers of GLM-5 with the indexer take longer than those without, less the same of contexts within the top k
+// (SGLang 0.5.14, AIConfigurator 095f58a, dsa_generation_module, 1 sequence; H100, H200 and B200 differ by 1 to 4 us): 9 to
+// 11 us at 4,096 tokens, 13 to 15 at 16,384, 38 at 65,536, 64 to 68 at 131,072.
+constexpr double kChoice = 8.5e-6, kChoicePerToken = 0.43e-9;
 
 }  // namespace
 
@@ -254,15 +259,20 @@ Price ComputeModel::sparse_scores(const RankBatch& batch, const AttentionLayers&
   prompts.decode_context = 0;
   decodes.prefill_pairs = decodes.prefill_context = 0;
   const RankBatch picked = within_reach(batch, layers);
+  Price choice;
+  if (picked.decode_context < batch.decode_context) {
+    choice = {Seconds(kChoice + kChoicePerToken * batch.decode_context / batch.decode_sequences()),
+              Origin::kExtrapolated};
+  }
   if (picked.prefill_pairs == batch.prefill_pairs) {
-    return scores(prompts) + indexer_scores(decodes) + decode_scores(picked);
+    return scores(prompts) + indexer_scores(decodes) + choice + decode_scores(picked);
   }
   const AttentionSpec& a = model_.attention;
   const double heads =
       std::ceil(static_cast<double>(a.heads) / parallelism_.attention_tp / kSparseHeads) * kSparseHeads;
   const Flops work(2.0 * picked.prefill_pairs * heads * (2.0 * a.kv_lora_rank + a.qk_rope_head_dim));
   const Price absorbed{work / (gpu_.bf16_peak * profile_.attention_prefill.value), profile_.attention_prefill.origin};
-  return indexer_scores(batch) + absorbed + decode_scores(picked);
+  return indexer_scores(batch) + choice + absorbed + decode_scores(picked);
 }
 
 // The gated delta rule. Of every token and value head, multiply-adds with the state (its prediction, its update, the

@@ -383,7 +383,7 @@ TEST_CASE("gpt-oss-120b on H100 by vLLM: TPOT within 10 % of what was measured")
 }
 
 // Means of AIConfigurator's table with 4 requests of 1k in and out in flight. The bar is the mean error over all of SGLang's
-// points in experiments/served/README.md, 20.4 %.
+// points in experiments/served/README.md, 20.1 %.
 TEST_CASE("more models as InferenceX serves them: all expressed, TPOT of five points within 20 % on average") {
   app::ServedRequest request;
   const std::filesystem::path served = source_dir() / "experiments/served";
