@@ -79,54 +79,6 @@ const EngineDefault<std::int64_t> kSglangSharedStream{
 }  // namespace
 
 // CUDA graphs by size: model_executor/cuda_graph_runner.py, v0.4.8 (sum of global_num_tokens) and v0.4.10 (most).
-EngineProfile sglang_0_4_8() {
-  return {.name = "sglang_0_4_8",
-          .summary = "SGLang v0.4.8: prefill first, new-token ratio, retraction, radix cache",
-          .keys = sglang_keys(),
-          .read = read_sglang,
-          .make_scheduler = make_scheduler_of<SglangScheduler>,
-          .transports = kTransports048,
-          .kernels = "sglang",
-          .layout = over_all_gpus(),
-          .graph_size = GraphSize::kSum,
-          .refuses_deepep_auto =
-              "SGLang v0.4.8 refuses deepep_auto with DP attention; sglang_0_4_10 takes it, or give each pool its own "
-              "kernels.",
-          .mxfp4_by_ep = kMxfp4ByEp,
-          .shared_stream_tokens = kSglangSharedStream,
-          .rebalanced_layer = kSglangRebalancedLayer,
-          .counts_since_look = true,
-          .near_copies = "gpu",
-          .aligned_prompts = kAlignedPrompts,
-          .alignment_since = kDelayerSince};
-}
-
-// v0.5.9, January to February 2026; --prefill-decode-interval of August 2026.
-// launch_time: a step of one prompt token takes 82.6 ms eager and 23.1 ms captured (sglang pull request 12160, October 2025;
-// DeepSeek-V3 with cached tokens, one DP rank of a node), of 2,453 kernels by models/step/eager_work.h.
-// request_time: the first token of 128 comes after 9.54 ms where the model's step takes 2.632 (tt-inference-server issue 3560, May
-// 2026; chat completions, one request at a time).
-EngineProfile sglang_0_5() {
-  return {.name = "sglang_0_5",
-          .summary = "SGLang v0.5: defaults by GPU of January 2026, the schedule may overlap with speculation",
-          .keys = sglang_0_5_keys(),
-          .read = read_sglang_0_5,
-          .make_scheduler = make_scheduler_of<SglangScheduler>,
-          .transports = kTransports05,
-          .kernels = "sglang",
-          .layout = over_all_gpus(),
-          .graph_size = GraphSize::kMax,
-          .partial_ep = true,
-          .mxfp4_by_ep = kMxfp4ByEp,
-          .launch_time = {Seconds(33.7e-6), "SGLang 0.5 without CUDA graphs, DeepSeek-V3 (sglang pull request 12160)"},
-          .shared_stream_tokens = kSglangSharedStream,
-          .request_time = {Seconds(6.9e-3), "SGLang over a mock model (tt-inference-server issue 3560)"},
-          .token_time = kHuggingFaceTokenizer,
-          .rebalanced_layer = kSglangRebalancedLayer,
-          .counts_since_look = true,
-          .aligned_prompts = kAlignedPrompts};
-}
-
 EngineProfile sglang_0_4_10() {
   return {.name = "sglang_0_4_10",
           .summary = "SGLang v0.4.10: the same, CUDA graphs sized by the busiest DP rank",
@@ -145,6 +97,38 @@ EngineProfile sglang_0_4_10() {
           .near_copies = "gpu",
           .aligned_prompts = kAlignedPrompts,
           .alignment_since = kDelayerSince};
+}
+
+EngineProfile sglang_0_4_8() {
+  EngineProfile out = sglang_0_4_10();
+  out.name = "sglang_0_4_8";
+  out.summary = "SGLang v0.4.8: prefill first, new-token ratio, retraction, radix cache";
+  out.transports = kTransports048;
+  out.graph_size = GraphSize::kSum;
+  out.partial_ep = false;
+  out.refuses_deepep_auto =
+      "SGLang v0.4.8 refuses deepep_auto with DP attention; sglang_0_4_10 takes it, or give each pool its own kernels.";
+  return out;
+}
+
+// v0.5.9, January to February 2026; --prefill-decode-interval of August 2026.
+// launch_time: a step of one prompt token takes 82.6 ms eager and 23.1 ms captured (sglang pull request 12160, October 2025;
+// DeepSeek-V3 with cached tokens, one DP rank of a node), of 2,453 kernels by models/step/eager_work.h.
+// request_time: the first token of 128 comes after 9.54 ms where the model's step takes 2.632 (tt-inference-server issue 3560, May
+// 2026; chat completions, one request at a time).
+EngineProfile sglang_0_5() {
+  EngineProfile out = sglang_0_4_10();
+  out.name = "sglang_0_5";
+  out.summary = "SGLang v0.5: defaults by GPU of January 2026, the schedule may overlap with speculation";
+  out.keys = sglang_0_5_keys();
+  out.read = read_sglang_0_5;
+  out.transports = kTransports05;
+  out.launch_time = {Seconds(33.7e-6), "SGLang 0.5 without CUDA graphs, DeepSeek-V3 (sglang pull request 12160)"};
+  out.request_time = {Seconds(6.9e-3), "SGLang over a mock model (tt-inference-server issue 3560)"};
+  out.token_time = kHuggingFaceTokenizer;
+  out.near_copies = {};
+  out.alignment_since = {};
+  return out;
 }
 
 SglangScheduler::SglangScheduler(const ServingOptions& options, const RankContext& context)
