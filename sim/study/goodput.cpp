@@ -394,6 +394,24 @@ SearchTarget target_of(const Scenario& scenario, std::shared_ptr<const PreparedR
   return out;
 }
 
+void check_lasting(const Scenario& scenario) {
+  const std::vector<Fault>& faults = scenario.faults;
+  if (std::any_of(faults.begin(), faults.end(), [](const Fault& f) { return f.at > Ticks{} || !f.for_good(); })) {
+    throw InputError(
+        {"", 0, "faults"},
+        "a search runs each rate for as long as its verdict needs, so a fault that comes or goes at a time "
+        "would be in some of the runs alone. Use at: 0s without until: the rate is then that of the "
+        "hardware with the fault. `epsim run` and `epsim compare` show one that comes and goes.");
+  }
+  if (scenario.loads != nullptr && scenario.loads->changes()) {
+    throw InputError(
+        {"", 0, "loads"},
+        "a search runs each rate for as long as its verdict needs, so loads that change at a time would be "
+        "those of some of the runs alone. Search with the loads of each time; `epsim run` and `epsim "
+        "compare` show the change.");
+  }
+}
+
 std::vector<SearchTarget> targets_of(const std::vector<Scenario>& by_seed, const RunControl& control,
                                      PlanCache* plans) {
   if (by_seed.front().requests.closed_loop.concurrency > 0) {
@@ -402,14 +420,7 @@ std::vector<SearchTarget> targets_of(const std::vector<Scenario>& by_seed, const
                      "search. Compare concurrencies with `epsim sweep --vary requests.concurrency=16,64,256`, or give "
                      "requests a rate (kind: poisson).");
   }
-  const std::vector<Fault>& faults = by_seed.front().faults;
-  if (std::any_of(faults.begin(), faults.end(), [](const Fault& f) { return f.at > Ticks{} || !f.for_good(); })) {
-    throw InputError(
-        {"", 0, "faults"},
-        "a search runs each rate for as long as its verdict needs, so a fault that comes or goes at a time "
-        "would be in some of the runs alone. Use at: 0s without until: the rate is then that of the "
-        "hardware with the fault. `epsim run` and `epsim compare` show one that comes and goes.");
-  }
+  check_lasting(by_seed.front());
   const std::size_t policies = by_seed.front().policies.size(), seeds = by_seed.size();
   std::vector<SearchTarget> out(policies * seeds);
   run_jobs(all_jobs(out.size()), {}, [&](std::size_t i, const Abandoned&) {

@@ -81,6 +81,9 @@ std::vector<GoodputSearch> search_all(const std::vector<SearchTarget>& targets, 
 SearchTarget target_of(const Scenario& scenario, std::shared_ptr<const PreparedRun> prepared, int seed_index,
                        const RunControl& control);
 
+// Throws InputError where faults or loads come, go or change at times of the run.
+void check_lasting(const Scenario& scenario);
+
 // Subjects from scenarios that are alike but for the seed: every policy of every scenario, [policy][seed]. Throws what
 // prepare_run() throws, which gets `plans`, and InputError where rates cannot be searched. `control` is that of every run.
 // It and the scenarios outlive the targets.

@@ -21,6 +21,7 @@ class HeldLoads final : public ExpertLoadSource {
   int layers() const override { return loads_->layers(); }
   int experts() const override { return loads_->experts(); }
   bool counted() const override { return loads_->counted(); }
+  bool changes() const override { return loads_->changes(); }
   std::int64_t hold_steps() const override { return kHeldSteps; }
   void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const override {
     loads_->draw(held(at), tokens, out);

@@ -162,6 +162,17 @@ TEST_CASE("goodput: a recording that is too short is told once, with what is mis
   CHECK(done.err.find("too few") == done.err.rfind("too few"));
 }
 
+TEST_CASE("goodput: faults and loads that change at a time are refused, since its runs last as long as each needs") {
+  const TempDir dir;
+  for (const char* set : {"faults=[{at: 5s, gpu: 0, speed: 0.5}]", "faults=[{at: 0s, until: 9s, gpu: 0, speed: 0.5}]",
+                          "loads={windows: [{kind: uniform, for: 9s}, {kind: zipf, exponent: 0.5, for: 1h}]}"}) {
+    CAPTURE(set);
+    const Outcome refused = run_epsim(dir, kSearchJob + "--policies base -o out --overwrite --set '" + set + "'");
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.err.find("for as long as its verdict needs") != std::string::npos);
+  }
+}
+
 TEST_CASE("goodput: an SLO that is never met is an answer") {
   const TempDir dir;
   const Outcome done =

@@ -68,6 +68,15 @@ TEST_CASE("load windows: a step's start says whose loads it has, and the last on
   }
 }
 
+TEST_CASE("windows change during a run, and mixtures whose shares differ from time to time; one window does not") {
+  const MoeSpec model = test::small_model(3, 0, 4, 2);
+  CHECK(source_of(kTwo, model)->changes());
+  CHECK(source_of(mix("[1, 0]", "[0, 1]", "every: 1s"), model)->changes());
+  CHECK_FALSE(source_of(mix("3", "1"), model)->changes());
+  CHECK_FALSE(source_of(mix("[1, 2]", "[1, 2]", "every: 1s"), model)->changes());  // halves at any time
+  CHECK_FALSE(source_of("windows: [{kind: uniform, for: 1s}]", model)->changes());
+}
+
 TEST_CASE("load windows: to plan from, their mean over the time that they hold") {
   const MoeSpec model = test::small_model(3, 0, 4, 2);
   const LoadWindow mean = window_of_text(kTwo, model);

@@ -86,6 +86,7 @@ class ReroutedSource final : public ExpertLoadSource {
   int layers() const override { return inner_->layers(); }
   int experts() const override { return inner_->experts(); }
   bool recorded() const override { return inner_->recorded(); }
+  bool changes() const override { return inner_->changes(); }
   std::int64_t hold_steps() const override { return inner_->hold_steps(); }
   void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const override {
     draw_mixed(at, tokens, {}, out);

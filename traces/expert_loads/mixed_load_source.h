@@ -39,6 +39,12 @@ class MixedLoadSource final : public ExpertLoadSource {
   bool counted() const override {
     return std::ranges::all_of(parts_, [](const Part& part) { return part.loads->counted(); });
   }
+  bool changes() const override {
+    return std::ranges::any_of(parts_, [](const Part& part) {
+      return std::ranges::any_of(part.shares,
+                                 [&](const SharePoint& p) { return p.share != part.shares.front().share; });
+    });
+  }
   void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const override {
     draw_mixed(at, tokens, {}, out);
   }
