@@ -40,6 +40,9 @@ constexpr double kLinearPeakShare = 0.05;
 // FlashMLA's sparse prefill works on whole groups of so many query heads: SGLang pads to them on Hopper, and its layers
 // take as long at 16 heads as at 64 (AIConfigurator, H200).
 constexpr double kSparseHeads = 64;
+// On Hopper sparse decodes with an fp8 cache multiply in bf16, whole groups of heads with all of the top k however short
+// the context: "410 TFLOPS in compute-bound configuration on H800" (FlashMLA's README).
+constexpr FlopsPerSecond kSparseDecodes(410e12);
 constexpr double kStateBytes = 2;       // bf16
 constexpr double kIndexScoreBytes = 8;  // float32, written and read by the choice of the top k
 // The choice of a decode's top k has one thread block a sequence: it takes as long as one context is, however many there
@@ -251,6 +254,28 @@ Price ComputeModel::indexer_scores(const RankBatch& batch) const {
   return longer(products, read) + memory_bound(Bytes(pairs * kIndexScoreBytes), 1);
 }
 
+// Of a query and a token that is picked: whole groups of heads, in the absorbed form.
+double ComputeModel::sparse_flops() const {
+  const AttentionSpec& a = model_.attention;
+  const double heads =
+      std::ceil(static_cast<double>(a.heads) / parallelism_.attention_tp / kSparseHeads) * kSparseHeads;
+  return 2 * heads * (2.0 * a.kv_lora_rank + a.qk_rope_head_dim);
+}
+
+// The choice of the top k, and attention to them.
+Price ComputeModel::sparse_decodes(const RankBatch& batch, const RankBatch& picked, int top_k) const {
+  Price out = decode_scores(picked);
+  if (picked.decode_context > 0 && model_.bytes_per_kv < 2 && gpu_.fp8_peak.count() > 0 && gpu_.fp4_peak.count() == 0) {
+    const Flops work(sparse_flops() * static_cast<double>(batch.decode_tokens) * top_k);
+    out = longer(out, {work / kSparseDecodes, Origin::kExtrapolated});
+  }
+  if (picked.decode_context < batch.decode_context) {
+    const Seconds choice(kChoice + kChoicePerToken * batch.decode_context / batch.decode_sequences());
+    out = out + Price{choice, Origin::kExtrapolated};
+  }
+  return out;
+}
+
 // DeepSeek Sparse Attention: the indexer's scores, then attention to the tokens that it picks, in the absorbed form
 // also for prompts (FlashMLA's sparse kernels). Prompts that lie within the top k have full attention and no scores of
 // the indexer, as in SGLang 0.5.14 (dense MHA up to index_topk tokens).
@@ -259,20 +284,14 @@ Price ComputeModel::sparse_scores(const RankBatch& batch, const AttentionLayers&
   prompts.decode_context = 0;
   decodes.prefill_pairs = decodes.prefill_context = 0;
   const RankBatch picked = within_reach(batch, layers);
-  Price choice;
-  if (picked.decode_context < batch.decode_context) {
-    choice = {Seconds(kChoice + kChoicePerToken * batch.decode_context / batch.decode_sequences()),
-              Origin::kExtrapolated};
-  }
+  const Price of_decodes = sparse_decodes(batch, picked, layers.tokens);
   if (picked.prefill_pairs == batch.prefill_pairs) {
-    return scores(prompts) + indexer_scores(decodes) + choice + decode_scores(picked);
+    return scores(prompts) + indexer_scores(decodes) + of_decodes;
   }
-  const AttentionSpec& a = model_.attention;
-  const double heads =
-      std::ceil(static_cast<double>(a.heads) / parallelism_.attention_tp / kSparseHeads) * kSparseHeads;
-  const Flops work(2.0 * picked.prefill_pairs * heads * (2.0 * a.kv_lora_rank + a.qk_rope_head_dim));
-  const Price absorbed{work / (gpu_.bf16_peak * profile_.attention_prefill.value), profile_.attention_prefill.origin};
-  return indexer_scores(batch) + choice + absorbed + decode_scores(picked);
+  const Price absorbed{
+      Flops(sparse_flops() * picked.prefill_pairs) / (gpu_.bf16_peak * profile_.attention_prefill.value),
+      profile_.attention_prefill.origin};
+  return indexer_scores(batch) + absorbed + of_decodes;
 }
 
 // The gated delta rule. Of every token and value head, multiply-adds with the state (its prediction, its update, the

@@ -6,10 +6,11 @@
 //            the touched experts as a floor, and its share of the peak is measured over rows per touched expert, for
 //            the shape nearest in size. A model that mixes kinds of attention has the mean over its layers in each.
 //            Windows, chunks and sparse attention: the kernels of full attention over the tokens within reach. Sparse
-//            attention besides: the indexer's scores, whole on every GPU. Linear attention: products in chunks of 64
-//            tokens, the state read and written for each decode. These are extrapolated: none was measured here.
+//            attention besides: the indexer's scores, whole on every GPU, and its choice for decodes. Linear attention:
+//            products in chunks of 64 tokens, the state read and written for each decode. These are extrapolated: none
+//            was measured here.
 //   Ignores: quantisation kernels, the CPU; without fits also tile padding, waves and skew between a GPU's experts. The
-//            indexer's choice of its top k.
+//            indexer's choice for prompts.
 //   Source : shares and constants from a ComputeProfile (models/hardware/compute); kernel counts per layer part
 //            are stated beside the code. Sparse attention: DeepSeek-V3.2-Exp's report (section 2) and SGLang 0.5.14.
 //            Linear attention: Yang et al., "Gated Delta Networks" (arXiv 2412.06464, section 3.3), as in
@@ -70,6 +71,8 @@ class ComputeModel {
   Price prefill_scores(const RankBatch& batch) const;
   Price decode_scores(const RankBatch& batch) const;
   Price scores(const RankBatch& batch) const;
+  double sparse_flops() const;
+  Price sparse_decodes(const RankBatch& batch, const RankBatch& picked, int top_k) const;
   Price sparse_scores(const RankBatch& batch, const AttentionLayers& layers) const;
   Price indexer_scores(const RankBatch& batch) const;
   Price linear_attention(const RankBatch& batch) const;

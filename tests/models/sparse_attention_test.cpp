@@ -21,14 +21,15 @@ namespace {
 // Milliseconds of one layer by (sequences, new tokens of each, tokens before them).
 using TableKey = std::array<std::int64_t, 3>;
 
-std::map<TableKey, double> measured(const std::string& file, std::int64_t tp, bool decode) {
+std::map<TableKey, double> measured(const std::string& file, std::int64_t tp, bool decode,
+                                    const char* cache = "bfloat16") {
   ByteInput input(test::shared_dir() / "data/aiconfigurator/h200_sxm/sparse_attention/sglang/0.5.14" / file);
   CsvReader csv(input);
   std::map<TableKey, double> out;
   while (csv.next()) {
     const auto is = [&](const char* column, const char* value) { return csv.text(csv.column(column)) == value; };
-    if (is("architecture", "DeepseekV32ForCausalLM") && is("kv_cache_dtype", "bfloat16") &&
-        is("gemm_type", "fp8_block") && csv.integer(csv.column("tp_size")) == tp) {
+    if (is("architecture", "DeepseekV32ForCausalLM") && is("kv_cache_dtype", cache) && is("gemm_type", "fp8_block") &&
+        csv.integer(csv.column("tp_size")) == tp) {
       const std::int64_t isl = csv.integer(csv.column("isl")), step = csv.integer(csv.column("step"));
       const TableKey key = decode ? TableKey{csv.integer(csv.column("batch_size")), 1, isl + step}
                                   : TableKey{csv.integer(csv.column("batch_size")), isl, step};
@@ -38,9 +39,10 @@ std::map<TableKey, double> measured(const std::string& file, std::int64_t tp, bo
   return out;
 }
 
-double priced(int tp, const TableKey& key, bool decode) {
+double priced(int tp, const TableKey& key, bool decode, double bytes_per_kv = 2) {
   MoeSpec model = find_model("DeepSeek-V3.2");
   model.dtype = WeightType::kFp8;
+  model.bytes_per_kv = bytes_per_kv;
   const NodeEntry node = find_node("DGX-H200");
   const ComputeModel c(model, node.spec.gpu, {.gpus = 8, .attention_tp = tp}, node.compute);
   const auto s = static_cast<double>(key[0]), n = static_cast<double>(key[1]), before = static_cast<double>(key[2]);
@@ -84,5 +86,18 @@ TEST_CASE("DeepSeek-V3.2 on an H200: decodes") {
       CHECK(here / there > 1 / 1.25);
       CHECK(here / there < 1.25);
     }
+  }
+}
+
+// FlashMLA's sparse kernel on Hopper: 64 queries more with an fp8 cache take 64 x 2048 x 2 x 64 heads x (2 x 512 + 64) flops
+// = 18.3 Tflop at 410 TF/s, 44.5 us, at 8 heads a GPU and, at all 128, twice that.
+TEST_CASE("DeepSeek-V3.2 on an H200: decodes with an fp8 cache are bound by products") {
+  for (const int tp : {1, 8}) {
+    const std::map<TableKey, double> table = measured("dsa_generation_module_perf.csv.gz", tp, true, "fp8");
+    const TableKey many{128, 1, 1025}, few{64, 1, 1025};
+    const double here = priced(tp, many, true, 1) - priced(tp, few, true, 1), there = table.at(many) - table.at(few);
+    MESSAGE(fmt::format("TP{}, 64 -> 128 sequences: {:.1f} us, measured {:.1f}", tp, here * 1e3, there * 1e3));
+    CHECK(here / there > 1 / 1.25);
+    CHECK(here / there < 1.25);
   }
 }
