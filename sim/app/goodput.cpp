@@ -106,6 +106,7 @@ int goodput(const po::variables_map& values, const ComparedLabels& compared) {
   const GoodputOptions given = read_goodput_options(values);
   const std::vector<Scenario> by_seed = scenarios_by_seed(values, compared.labels, {});
   const Scenario& scenario = by_seed.front();
+  check_searched(scenario);  // before the study has a folder
   GoodputOptions options = by_protocol(given, scenario);
   options.branches = values["branches"].as<bool>();
   print_warnings(scenario);

@@ -16,6 +16,7 @@
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/capacity_chain.h"
 #include "sim/study/capacity_scenario.h"
+#include "sim/study/goodput.h"
 #include "sim/study/job_runner.h"
 
 namespace epsim {
@@ -162,7 +163,7 @@ void check_values(const CapacityQuestion& question) {
         }
         std::vector<CapacityPool> pools(design.role == InstanceRole::kWhole ? 1 : 2, {design, 1});
         try {
-          read_scenario(capacity_scenario(question, pools), {policy});
+          check_lasting(read_scenario(capacity_scenario(question, pools), {policy}));
           return;
         } catch (const InputError&) {
           first = first ? first : std::current_exception();

@@ -79,7 +79,6 @@ std::unique_ptr<ReadyDeployment> ready(const CapacityQuestion& question, const s
   auto out = std::make_unique<ReadyDeployment>();
   Scenario& scenario = out->scenario;
   scenario = read_scenario(capacity_scenario(question, pools), {pools.front().design.policy});
-  check_lasting(scenario);
   // Conversations have grown by then to their usual length.
   const RequestTrace usual = scenario.requests.ramp > 0 ? scenario.make_requests(kUsualRequests) : scenario.requests;
   out->input_tokens = mean_tokens(usual, &Request::input_tokens);

@@ -412,15 +412,19 @@ void check_lasting(const Scenario& scenario) {
   }
 }
 
-std::vector<SearchTarget> targets_of(const std::vector<Scenario>& by_seed, const RunControl& control,
-                                     PlanCache* plans) {
-  if (by_seed.front().requests.closed_loop.concurrency > 0) {
+void check_searched(const Scenario& scenario) {
+  if (scenario.requests.closed_loop.concurrency > 0) {
     throw InputError({"", 0, "requests.kind"},
                      "the clients of a closed loop send at the rate at which they are answered, so there is no rate to "
                      "search. Compare concurrencies with `epsim sweep --vary requests.concurrency=16,64,256`, or give "
                      "requests a rate (kind: poisson).");
   }
-  check_lasting(by_seed.front());
+  check_lasting(scenario);
+}
+
+std::vector<SearchTarget> targets_of(const std::vector<Scenario>& by_seed, const RunControl& control,
+                                     PlanCache* plans) {
+  check_searched(by_seed.front());
   const std::size_t policies = by_seed.front().policies.size(), seeds = by_seed.size();
   std::vector<SearchTarget> out(policies * seeds);
   run_jobs(all_jobs(out.size()), {}, [&](std::size_t i, const Abandoned&) {

@@ -83,9 +83,11 @@ SearchTarget target_of(const Scenario& scenario, std::shared_ptr<const PreparedR
 
 // Throws InputError where faults or loads come, go or change at times of the run.
 void check_lasting(const Scenario& scenario);
+// The same, and where requests have no rate to search.
+void check_searched(const Scenario& scenario);
 
 // Subjects from scenarios that are alike but for the seed: every policy of every scenario, [policy][seed]. Throws what
-// prepare_run() throws, which gets `plans`, and InputError where rates cannot be searched. `control` is that of every run.
+// prepare_run() throws, which gets `plans`, and check_searched(). `control` is that of every run.
 // It and the scenarios outlive the targets.
 std::vector<SearchTarget> targets_of(const std::vector<Scenario>& by_seed, const RunControl& control,
                                      PlanCache* plans = nullptr);

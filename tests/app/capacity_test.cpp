@@ -64,6 +64,8 @@ TEST_CASE("capacity refuses what it cannot answer") {
   refused("--ttft 1s", "name the demand");
   refused("--rate 10 --input-tokens 100 --output-tokens 10 --ttft 1s", "'10' is not a number with the unit /s.");
   refused(demand + "--ttft 1s --nodes p9", "p9");
+  refused(demand + "--ttft 1s --nodes DGX-H100 --set 'faults=[{at: 5s, gpu: 0, speed: 0.5}]'",
+          "for as long as its verdict needs");
   refused(demand + "--ttft 1s --price p5en.48xlarge=31", "is not NODE=PRICE");
   refused(demand + "--ttft 1s --price prices.csv", "'prices.csv' is neither a file nor NODE=PRICE");
   refused(demand + "--ttft 1s --modes both", "together, apart");

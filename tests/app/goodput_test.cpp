@@ -167,8 +167,9 @@ TEST_CASE("goodput: faults and loads that change at a time are refused, since it
   for (const char* set : {"faults=[{at: 5s, gpu: 0, speed: 0.5}]", "faults=[{at: 0s, until: 9s, gpu: 0, speed: 0.5}]",
                           "loads={windows: [{kind: uniform, for: 9s}, {kind: zipf, exponent: 0.5, for: 1h}]}"}) {
     CAPTURE(set);
-    const Outcome refused = run_epsim(dir, kSearchJob + "--policies base -o out --overwrite --set '" + set + "'");
+    const Outcome refused = run_epsim(dir, kSearchJob + "--policies base -o out --set '" + set + "'");
     CHECK(refused.exit_code == 2);
+    CHECK_FALSE(std::filesystem::exists(dir / "out"));  // nothing in the way of the next try
     CHECK(refused.err.find("for as long as its verdict needs") != std::string::npos);
   }
 }
