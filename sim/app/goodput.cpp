@@ -126,7 +126,7 @@ int goodput(const po::variables_map& values, const ComparedLabels& compared) {
     const std::int64_t all = scenario.protocol.requests;
     std::cout << fmt::format("goodput of {}: {} on {} GPUs, {}, {} to each rate{}\n\n", scenario.name,
                              scenario.model.name, all_gpus(scenario), scenario.requests.source,
-                             scenario.make_paced ? "session_rate set" : "scaled",
+                             scenario.make_paced ? "sessions paced" : "scaled",
                              all > 0 ? fmt::format(", {} requests each", all) : "")
               << goodput_tables(study) << "\nresults: " << target.string() << "\n";
     json.print(read_file((store.path() / "goodput.json").string()));
