@@ -12,6 +12,7 @@
 #include "models/catalogue/catalogue.h"
 #include "models/catalogue/profiles.h"
 #include "tests/support/paths.h"
+#include "traces/format/csv.h"
 
 namespace epsim {
 namespace {
@@ -116,6 +117,53 @@ TEST_CASE("long products of public tables take longer than our short bursts") {
   CHECK(long_products("h200-sglang", measured()) == doctest::Approx(1.12).epsilon(0.005));
   CHECK(long_products("h100-trtllm", points_of("h100.h5")) == doctest::Approx(1.05).epsilon(0.005));
   CHECK(long_products("h100-sglang", points_of("h100.h5")) == doctest::Approx(1.07).epsilon(0.005));
+}
+
+// Median over products of one column over another; [numbers] of each, rows from `least` to `most`.
+double sustained(const char* file, bool fp8, std::array<const char*, 2> numbers, std::array<const char*, 2> columns,
+                 double least = 512, double most = 1e9) {
+  ByteInput input(test::source_dir() / "calibration/measured" / file);
+  CsvReader csv(input);
+  std::map<std::array<double, 3>, std::array<double, 2>> products;
+  while (csv.next()) {
+    const auto number = [&](const char* column) { return csv.number(csv.column(column)); };
+    if ((number("fp8") > 0) == fp8 && number("m") >= least && number("m") <= most) {
+      for (std::size_t i = 0; i < 2; ++i) {
+        if (csv.text(csv.column("numbers")) == numbers[i]) {
+          products[{number("m"), number("k"), number("n")}][i] = number(columns[i]);
+        }
+      }
+    }
+  }
+  std::vector<double> ratios;
+  for (const auto& [product, us] : products) {
+    ratios.push_back(us[0] / us[1]);
+  }
+  std::sort(ratios.begin(), ratios.end());
+  const std::size_t half = ratios.size() / 2;
+  return ratios.size() % 2 == 1 ? ratios.at(half) : (ratios.at(half - 1) + ratios.at(half)) / 2;
+}
+
+TEST_CASE("sustained products take longer than points, by numbers and by the power cap, unless they read memory") {
+  struct Row {
+    const char* file;
+    bool fp8;
+    double timer, numbers, cap, all;  // the README's figures
+  };
+  for (const Row& r : {Row{"h100-sustained.csv", false, 0.99, 1.04, 1.10, 1.14},
+                       Row{"h100-sustained.csv", true, 1.02, 1.07, 1.11, 1.19},
+                       Row{"h200-sustained.csv", false, 0.99, 1.05, 1.16, 1.23}}) {
+    CAPTURE(r.file);
+    const auto held = [&](std::array<const char*, 2> numbers, std::array<const char*, 2> columns, double figure) {
+      CHECK(sustained(r.file, r.fp8, numbers, columns) == doctest::Approx(figure).epsilon(0.003));
+    };
+    held({"grid", "grid"}, {"after_10_ms", "point_us"}, r.timer);
+    held({"normal", "grid"}, {"after_10_ms", "after_10_ms"}, r.numbers);
+    held({"grid", "grid"}, {"after_400_ms", "after_10_ms"}, r.cap);
+    held({"normal", "grid"}, {"after_400_ms", "point_us"}, r.all);
+    CHECK(sustained(r.file, r.fp8, {"grid", "grid"}, {"after_400_ms", "after_10_ms"}, 1, 64) ==
+          doctest::Approx(1).epsilon(0.005));
+  }
 }
 
 // Median of what a product of up to 512 rows takes longer here than by the table's fit, in us; weights in MiB.
