@@ -108,6 +108,27 @@ TEST_CASE("a slice of tokens keeps sequences in step") {
   CHECK(tokens.position[0] == 11);
 }
 
+TEST_CASE("generated tokens keep their sequences through slices and other programs' formats") {
+  const test::TempDir folder;
+  trace_generate({.model = "olmoe", .tokens = 2500}, folder / "t.h5");
+  trace_slice(folder / "t.h5", {.first_token = 1000, .tokens = 1300}, folder / "s.h5");
+  trace_convert(folder / "s.h5", "token_binary", folder / "b_T16x8.bin");
+  trace_convert(folder / "s.h5", "sequences", folder / "sequences.csv");
+  trace_import(folder / "b_T16x8.bin", "auto", {.experts = 64}, folder / "b.h5");
+  TraceFile::Tokens sliced, again;
+  const TraceFile slice(folder / "s.h5");
+  slice.read_tokens(0, 1300, sliced);
+  TraceFile(folder / "b.h5").read_tokens(0, 1300, again);
+  CHECK(again.experts == sliced.experts);
+  CHECK(again.sequence == sliced.sequence);
+  // By the tokens themselves.
+  std::vector<std::int64_t> counts(slice.table("sequences").rows());
+  for (const std::int32_t sequence : sliced.sequence) {
+    ++counts[sequence];
+  }
+  CHECK(*slice.table("sequences").numbers("num_tokens") == counts);
+}
+
 TEST_CASE("a conversion that fails leaves no file") {
   const test::TempDir folder;
   write_rows_file(folder / "t.h5");

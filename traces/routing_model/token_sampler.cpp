@@ -342,7 +342,7 @@ void generate_tokens(const RoutingLaw& law, const TokenPlan& plan, Seed seed, Tr
   const std::size_t token_size = static_cast<std::size_t>(law.layers()) * law.top_k();
   std::vector<std::uint16_t> experts;
   std::vector<std::int32_t> rows, positions;
-  std::vector<std::int64_t> ids, lengths, domains;
+  std::vector<std::int64_t> ids, starts, lengths, domains;
   // One sequence at a time.
   for (std::int64_t done = 0, sequence = plan.first_sequence; done < plan.tokens; ++sequence) {
     const std::int64_t n = std::min(sampler.length(sequence), plan.tokens - done);
@@ -353,12 +353,13 @@ void generate_tokens(const RoutingLaw& law, const TokenPlan& plan, Seed seed, Tr
     sampler.sample(sequence, n, experts);
     sink.tokens({experts, {}, rows, positions});
     ids.push_back(sequence);
+    starts.push_back(done);
     lengths.push_back(n);
     domains.push_back(sequence / law.model().domain_sequences);
     done += n;
   }
   Table table;
-  table.columns = {{"sequence", ids}, {"tokens", lengths}, {"domain", domains}};
+  table.columns = {{"sequence", ids}, {"first_row", starts}, {"num_tokens", lengths}, {"domain", domains}};
   sink.table("sequences", table);
 }
 

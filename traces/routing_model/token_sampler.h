@@ -84,7 +84,7 @@ class TokenSampler {
 };
 
 // Whole sequences from `first_sequence` on, the last one cut, until there are `tokens`; with begin() and the table
-// `sequences` (id, tokens, domain).
+// `sequences` (sequence, first_row, num_tokens, domain).
 struct TokenPlan {
   std::int64_t first_sequence = 0, tokens = 0;
 };
