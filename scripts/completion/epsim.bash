@@ -1,5 +1,8 @@
 # bash completion of epsim. The words come from the program itself, so that they never differ from it.
-_epsim_names() { epsim list "$1" 2>/dev/null | sed -n 's/^  \([^ ]\{1,\}\) .*/\1/p'; }
+# The names of a list, of all its parts or of those whose heading matches.
+_epsim_names() {
+  epsim list "$1" 2>/dev/null | awk -v part="${2:-.}" '/^[^ ]/ { named = $0 ~ part } named && /^  [^ ]/ { print $1 }'
+}
 # The words that a help text lists, one a line after two blanks.
 _epsim_verbs() { epsim "$@" --help 2>/dev/null | sed -n 's/^  \([a-z]\{1,\}\)  .*/\1/p'; }
 _epsim_keys() { epsim list keys 2>/dev/null | sed -n 's/^\([a-z]\)/\1/p'; }
@@ -26,8 +29,9 @@ _epsim() {
     --policies)
       local done=""
       [[ $word == *,* ]] && done="${word%,*},"
-      COMPREPLY=($(compgen -P "$done" -W "$(_epsim_names policies)" -- "${word##*,}"))
+      COMPREPLY=($(compgen -P "$done" -W "$(_epsim_names policies "^(policies|ceilings)")" -- "${word##*,}"))
       return ;;
+    --node) _epsim_offer "$(_epsim_names hardware ^nodes)"; return ;;
     --engine) _epsim_offer "$(_epsim_names engines)"; return ;;
     --model) _epsim_offer "$(_epsim_names models)" -f; return ;;
     --set | --vary)

@@ -22,6 +22,8 @@ epsim list --topo|epsim list --topology
 epsim trace ge|epsim trace generate
 epsim trace slice t.h5 --ro|epsim trace slice t.h5 --rows
 epsim calibrate ex|epsim calibrate export
+epsim compare --policies base,w|epsim compare --policies base,waterfill
+epsim init --node DGX-H2|epsim init --node DGX-H200
 epsim init --model OL|epsim init --model OLMoE-1B-7B
 epsim reproduce cr|epsim reproduce craft
 epsim report out-of-t|epsim report out-of-the-way.json
