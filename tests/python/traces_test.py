@@ -143,15 +143,21 @@ class TracesTest(unittest.TestCase):
                 epsim.traces.generate("olmoe", **options)
             self.assertEqual(caught.exception.key, key)
             self.assertNotIn("--", str(caught.exception))
+        for model, width, key in (("olmoe", 0, "tokens_per_row"), ("olmo", 8, "model")):
+            with self.assertRaises(epsim.InputError) as caught:
+                epsim.traces.generate(model, rows=1, tokens_per_row=width)
+            self.assertEqual(caught.exception.key, key)
+            self.assertIn(f"`{key}`", str(caught.exception))
         for options in ({"top_k": 8.0}, {"top_k": "8"}, {"model": 3}, {"layer_numbers": ["3"]}):
             with self.assertRaises(epsim.InputError) as caught:
                 epsim.traces.read("nowhere.h5", **options)
             self.assertEqual([caught.exception.key], list(options))
         trace = epsim.traces.generate("olmoe", rows=1, sources=1, tokens_per_row=8)
-        for options in ({"rows": 5}, {"rows": (0.5, 1)}, {"layers": ["3"]}):
+        for options in ({"rows": 5}, {"rows": (0.5, 1)}, {"layers": ["3"]}, {"rows": (0, 2)}):
             with self.assertRaises(epsim.InputError) as caught:
                 trace.slice(**options)
             self.assertEqual([caught.exception.key], list(options))
+            self.assertNotIn("epsim-trace-", str(caught.exception))
         with self.assertRaisesRegex(epsim.InputError, "there is no folder .*nodir"):
             trace.save("nodir/trace.h5")
         with tempfile.TemporaryDirectory() as folder:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 from typing import Any, Optional, Sequence
 
 from . import _native
@@ -89,14 +91,18 @@ class Trace(_Native):
     def slice(self, rows: Any = None, tokens: Any = None, layers: Sequence[int] = ()) -> "Trace":
         """A part of it: rows and tokens as (first, end), the end left out, None for all; layers by their numbers in the
         model, () for all."""
-        part = self._native.slice(_range("rows", rows), _range("tokens", tokens),
-                                  [whole("layers", layer) for layer in several(layers)])
+        with self._nameless():
+            part = self._native.slice(_range("rows", rows), _range("tokens", tokens),
+                                      [whole("layers", layer) for layer in several(layers)])
         return Trace(part, f"part of {self._title}")
 
     def save(self, path: Any, format: str = "epsim", overwrite: bool = False) -> None:
         """Writes the trace; format: epsim (HDF5, traces/FORMAT.md), or one of `epsim trace convert --help`."""
-        with named({}, self.path if self._native.temporary else ""):
+        with self._nameless():
             self._native.save(os.fspath(path), text("format", format), flag("overwrite", overwrite))
+
+    def _nameless(self) -> Any:
+        return named({}, self.path if self._native.temporary else "")
 
     def __str__(self) -> str:
         return self._title + "\n" + self._native.text().partition("\n")[2]
@@ -203,13 +209,13 @@ def generate(model: Any, *, rows: Optional[int] = None, tokens: Optional[int] = 
     rows, tokens = (None if value is None else whole(name, value, -_ALL, _ALL)
                     for name, value in (("rows", rows), ("tokens", tokens)))
     sizes = whole("sources", sources), whole("tokens_per_row", tokens_per_row, -_ALL, _ALL), whole("seed", seed, 0, 2**64 - 1)
-    if not isinstance(model, RoutingModel):
-        return Trace(_native.generate_trace(text("model", model), rows, tokens, *sizes), "generated trace")
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model.yaml")
-        model.save(path)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(named({"preset": "model", "tokens-per-row": "tokens_per_row"}))
+        if isinstance(model, RoutingModel):
+            path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "model.yaml")
+            model.save(path)
+        else:
+            path = text("model", model)
         return Trace(_native.generate_trace(path, rows, tokens, *sizes), "generated trace")
 
 
