@@ -257,7 +257,7 @@ def stub() -> str:
     for row in epsim.metrics():
         kind = row["type"] if row["type"] in ("str", "bool") else f"Optional[{row['type']}]"
         if f"def {row['name']}(" not in HEAD.split("class Run(_Result)")[1]:
-            lines.append(f"    {row['name']}: {kind}  # {row['unit']}\n")
+            lines.append(f"    {row['name']}: {kind}  # {row['unit']}".removesuffix("  # ") + "\n")
     return HEAD + "".join(lines)
 
 

@@ -66,6 +66,7 @@ class StubsTest(unittest.TestCase):
     def test_help_says_units(self):
         text = pydoc.render_doc(epsim.Run, renderer=pydoc.plaintext)
         self.assertIn("Unit: ms.", text)
+        self.assertNotIn("Unit: .", text)
         self.assertIn("[MoE layers, GPUs]", text)
 
 

@@ -248,8 +248,8 @@ class Run(_Result):
     fingerprint: str  # text
     interrupted: bool  # true, false
     overloaded: bool  # true, false
-    gpus: Optional[int]  # 
-    closed_loop_clients: Optional[int]  # 
+    gpus: Optional[int]
+    closed_loop_clients: Optional[int]
     warmup_requests: Optional[int]  # requests
     offered_requests: Optional[int]  # requests
     completed_requests: Optional[int]  # requests
@@ -271,43 +271,43 @@ class Run(_Result):
     ttft_p90_ms: Optional[float]  # ms
     ttft_p99_ms: Optional[float]  # ms
     ttft_max_ms: Optional[float]  # ms
-    ttft_samples: Optional[int]  # 
+    ttft_samples: Optional[int]
     itl_mean_ms: Optional[float]  # ms
     itl_p50_ms: Optional[float]  # ms
     itl_p90_ms: Optional[float]  # ms
     itl_p99_ms: Optional[float]  # ms
     itl_max_ms: Optional[float]  # ms
-    itl_samples: Optional[int]  # 
+    itl_samples: Optional[int]
     tpot_mean_ms: Optional[float]  # ms
     tpot_p50_ms: Optional[float]  # ms
     tpot_p90_ms: Optional[float]  # ms
     tpot_p99_ms: Optional[float]  # ms
     tpot_max_ms: Optional[float]  # ms
-    tpot_samples: Optional[int]  # 
+    tpot_samples: Optional[int]
     e2e_mean_ms: Optional[float]  # ms
     e2e_p50_ms: Optional[float]  # ms
     e2e_p90_ms: Optional[float]  # ms
     e2e_p99_ms: Optional[float]  # ms
     e2e_max_ms: Optional[float]  # ms
-    e2e_samples: Optional[int]  # 
+    e2e_samples: Optional[int]
     queue_mean_ms: Optional[float]  # ms
     queue_p50_ms: Optional[float]  # ms
     queue_p90_ms: Optional[float]  # ms
     queue_p99_ms: Optional[float]  # ms
     queue_max_ms: Optional[float]  # ms
-    queue_samples: Optional[int]  # 
-    steps: Optional[int]  # 
-    graph_steps: Optional[int]  # 
+    queue_samples: Optional[int]
+    steps: Optional[int]
+    graph_steps: Optional[int]
     step_mean_ms: Optional[float]  # ms
     step_time_s: Optional[float]  # s
     busy_share: Optional[float]  # share
-    prefill_steps: Optional[int]  # 
+    prefill_steps: Optional[int]
     prefill_step_mean_ms: Optional[float]  # ms
     prefill_step_time_share: Optional[float]  # share
-    decode_steps: Optional[int]  # 
+    decode_steps: Optional[int]
     decode_step_mean_ms: Optional[float]  # ms
     decode_step_time_share: Optional[float]  # share
-    mixed_steps: Optional[int]  # 
+    mixed_steps: Optional[int]
     mixed_step_mean_ms: Optional[float]  # ms
     mixed_step_time_share: Optional[float]  # share
     attention_s: Optional[float]  # s
@@ -344,12 +344,12 @@ class Run(_Result):
     spec_sheet_share: Optional[float]  # share
     declared_s: Optional[float]  # s
     declared_share: Optional[float]  # share
-    balancedness_mean: Optional[float]  # 
-    balancedness_worst_layer_mean: Optional[float]  # 
-    balancedness_worst_layer: Optional[int]  # 
-    balancedness_lowest_step: Optional[float]  # 
-    gpu_load_deviation: Optional[float]  # 
-    balancedness_planned: Optional[float]  # 
+    balancedness_mean: Optional[float]
+    balancedness_worst_layer_mean: Optional[float]
+    balancedness_worst_layer: Optional[int]
+    balancedness_lowest_step: Optional[float]
+    gpu_load_deviation: Optional[float]
+    balancedness_planned: Optional[float]
     gpu_idle_s: Optional[float]  # s
     straggler_s: Optional[float]  # s
     straggler_share: Optional[float]  # share
@@ -364,34 +364,34 @@ class Run(_Result):
     prefix_lookup_tokens: Optional[int]  # tokens
     prefix_hit_tokens: Optional[int]  # tokens
     prefix_hit_share: Optional[float]  # share
-    retractions: Optional[int]  # 
+    retractions: Optional[int]
     recomputed_tokens: Optional[int]  # tokens
-    transfers: Optional[int]  # 
+    transfers: Optional[int]
     transferred_tokens: Optional[int]  # tokens
     transfer_mean_ms: Optional[float]  # ms
     transfer_wait_mean_ms: Optional[float]  # ms
-    rebalance_plans: Optional[int]  # 
-    rebalance_taken: Optional[int]  # 
-    rebalance_unchanged: Optional[int]  # 
-    rebalance_turned_down: Optional[int]  # 
-    rebalance_did_not_fit: Optional[int]  # 
-    rebalance_cut_short: Optional[int]  # 
-    rebalance_moved_copies: Optional[int]  # 
+    rebalance_plans: Optional[int]
+    rebalance_taken: Optional[int]
+    rebalance_unchanged: Optional[int]
+    rebalance_turned_down: Optional[int]
+    rebalance_did_not_fit: Optional[int]
+    rebalance_cut_short: Optional[int]
+    rebalance_moved_copies: Optional[int]
     rebalance_moved_gib: Optional[float]  # GiB
     rebalance_planning_s: Optional[float]  # s
     rebalance_moving_s: Optional[float]  # s
     rebalance_slowed_s: Optional[float]  # s
     rebalance_lost_s: Optional[float]  # s
     rebalance_gained_s: Optional[float]  # s
-    gpu_changes: Optional[int]  # 
-    remade_copies: Optional[int]  # 
+    gpu_changes: Optional[int]
+    remade_copies: Optional[int]
     remade_moved_gib: Optional[float]  # GiB
     remade_reloaded_gib: Optional[float]  # GiB
     remaking_s: Optional[float]  # s
-    nic_sent_balance: Optional[float]  # 
-    nic_received_balance: Optional[float]  # 
-    gpu_sent_balance: Optional[float]  # 
-    gpu_received_balance: Optional[float]  # 
+    nic_sent_balance: Optional[float]
+    nic_received_balance: Optional[float]
+    gpu_sent_balance: Optional[float]
+    gpu_received_balance: Optional[float]
     link_name: str  # text
     link_utilisation_share: Optional[float]  # share
     dispatch_bottleneck_link: str  # text
@@ -400,10 +400,10 @@ class Run(_Result):
     combine_bottleneck_link: str  # text
     combine_bottleneck_s: Optional[float]  # s
     combine_bottleneck_share: Optional[float]  # share
-    assignments_routed: Optional[float]  # 
-    assignments_dropped: Optional[float]  # 
-    assignments_rerouted: Optional[float]  # 
-    assignments_executed: Optional[float]  # 
+    assignments_routed: Optional[float]
+    assignments_dropped: Optional[float]
+    assignments_rerouted: Optional[float]
+    assignments_executed: Optional[float]
     sent_bytes: Optional[float]  # bytes
     sent_between_nodes_bytes: Optional[float]  # bytes
     sent_inside_nodes_bytes: Optional[float]  # bytes

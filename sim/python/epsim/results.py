@@ -103,7 +103,8 @@ class Run(_Result):
 
 def _metric_property(row: dict) -> property:
     name = row["name"]
-    return property(lambda run: run._figures[name], doc=f"{row['text']} Unit: {row['unit']}.")
+    unit = f" Unit: {row['unit']}." if row["unit"] else ""
+    return property(lambda run: run._figures[name], doc=row["text"] + unit)
 
 
 for _row in _METRICS:
