@@ -105,8 +105,9 @@ BalanceAnswer answer_of(const Diagnosis& d, const BalanceVerdict& v, double wort
 std::string answer_text(const Diagnosis& d, const BalanceVerdict& v, double worth) {
   const std::string what =
       v.with_copies ? fmt::format("with {} copies a layer", d.copies_per_layer) : "with 0 copies (placement alone)";
-  const std::string gain =
-      fmt::format("{} after what rebalancing costs, {} seeds", gain_words(v.net), d.in_order.size());
+  const std::size_t seeds = d.in_order.size();
+  const std::string gain = fmt::format("{} after what rebalancing costs{}", gain_words(v.net),
+                                       seeds > 1 ? fmt::format(", {} seeds", seeds) : "");  // one: gain_words() says so
   switch (v.answer) {
     case BalanceAnswer::kOn:
       return fmt::format("ON, {}: {}{}", what, gain, v.with_copies ? "" : "; copies do not add to that for certain");

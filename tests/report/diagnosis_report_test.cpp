@@ -93,7 +93,9 @@ TEST_CASE("one seed has no interval and answers nothing") {
   for (std::vector<double>* rates : {&d.in_order, &d.placement, &d.copies, &d.perfect}) {
     rates->resize(1);
   }
-  CHECK(verdict_of(d, kWorth).answer == BalanceAnswer::kUnsure);
+  const BalanceVerdict unsure = verdict_of(d, kWorth);
+  CHECK(unsure.answer == BalanceAnswer::kUnsure);
+  check_contains(unsure.text, {"(one seed) after what rebalancing costs, which"});
 }
 
 TEST_CASE("how long a plan lasts is told by the first window on which it keeps less than 90 %") {
