@@ -47,10 +47,9 @@ int report_verb(const std::vector<std::string>& words) {
   const auto values = parse_words(
       words,
       "epsim report DIR [-o report.html] [options]\n\n"
-      "Makes one HTML file of what run, compare, goodput, sweep or reproduce wrote to DIR, or of the file of a plan:\n"
-      "charts, maps and tables with units and definitions. The file needs no network and no other file. What DIR does "
-      "not hold is\n"
-      "left out, and the report says so.\n",
+      "Makes one HTML file of what run, compare, goodput, capacity, sweep, reproduce or validate --served wrote to\n"
+      "DIR and the folders in it, or of the file of a plan: charts, maps and tables with units and definitions. The\n"
+      "file needs no network and no other file. What DIR does not hold is left out, and the report says so.\n",
       options, {"folder"});
   return report(values);
 }
