@@ -41,14 +41,14 @@ constexpr double kLinearPeakShare = 0.05;
 // take as long at 16 heads as at 64 (AIConfigurator, H200).
 constexpr double kSparseHeads = 64;
 // On Hopper sparse decodes with an fp8 cache multiply in bf16, whole groups of heads with all of the top k however short
-// the context: "410 TFLOPS in compute-bound configuration on H800" (FlashMLA's README).
-constexpr FlopsPerSecond kSparseDecodes(410e12);
+// the context: "410 TFLOPS in compute-bound configuration on H800" (FlashMLA's README), whose peak is 989.
+constexpr double kSparseDecodes = 410.0 / 989;
 constexpr double kStateBytes = 2;       // bf16
 constexpr double kIndexScoreBytes = 8;  // float32, written and read by the choice of the top k
-// The choice of a decode's top k has one thread block a sequence: it takes as long as one context is, however many there
-// are. What layers of GLM-5 with the indexer take longer than those without, less the same of contexts within the top k
-// (SGLang 0.5.14, AIConfigurator 095f58a, dsa_generation_module, 1 sequence; H100, H200 and B200 differ by 1 to 4 us): 9 to
-// 11 us at 4,096 tokens, 13 to 15 at 16,384, 38 at 65,536, 64 to 68 at 131,072.
+// The time to choose a decode's top k grows with the context of one sequence; a second sequence adds 1 to 6 us. The indexer's
+// time (layers of GLM-5 with it less those without) beyond its time for contexts within the top k: 9 to 11 us at 4,096
+// tokens, 13 to 15 at 16,384, 38 at 65,536, 64 to 68 at 131,072 (1 sequence on H100, H200 and B200; SGLang 0.5.14,
+// AIConfigurator 095f58a, dsa_generation_module).
 constexpr double kChoice = 8.5e-6, kChoicePerToken = 0.43e-9;
 
 }  // namespace
@@ -267,7 +267,7 @@ Price ComputeModel::sparse_decodes(const RankBatch& batch, const RankBatch& pick
   Price out = decode_scores(picked);
   if (picked.decode_context > 0 && model_.bytes_per_kv < 2 && gpu_.fp8_peak.count() > 0 && gpu_.fp4_peak.count() == 0) {
     const Flops work(sparse_flops() * static_cast<double>(batch.decode_tokens) * top_k);
-    out = longer(out, {work / kSparseDecodes, Origin::kExtrapolated});
+    out = longer(out, {work / (gpu_.bf16_peak * kSparseDecodes), Origin::kExtrapolated});
   }
   if (picked.decode_context < batch.decode_context) {
     const Seconds choice(kChoice + kChoicePerToken * batch.decode_context / batch.decode_sequences());

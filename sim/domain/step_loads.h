@@ -67,7 +67,7 @@ class ExpertLoadSource {
   virtual int experts() const = 0;
   virtual bool recorded() const { return false; }  // every step's tokens are (StepLoads::recorded)
   virtual bool counted() const { return false; }   // every step's rows are (StepLoads::counted)
-  virtual bool changes() const { return false; }   // for good, at times of the run
+  virtual bool changes() const { return false; }   // its loads differ from time to time of the run
   // Steps in a row, from a multiple of this number on, that draw the same where they bring the same tokens.
   virtual std::int64_t hold_steps() const { return 1; }
   // Fills `out` for one step in which DP rank r brings tokens[r] tokens.

@@ -133,7 +133,7 @@ RateVerdict verdict_against_first(std::span<const RateChoice> choices, const Rat
   }
   if (chosen == 0) {
     return {0, false,
-            fmt::format("Keep {}: it sustains {}, and nothing surely sustains more ({}).", best.name, rate,
+            fmt::format("Keep {}: it sustains {}, and nothing is shown to sustain more ({}).", best.name, rate,
                         differences(choices, question))};
   }
   const Estimate ratio = ratio_of(best, choices[0], question);

@@ -148,44 +148,6 @@ void search_apart(CapacityRuns& runs, const std::string& node, NodeResult& out) 
   }
 }
 
-// Every value that is named must be one that some design can have: throws the InputError of the first where none can. A
-// design that does not go together is a row of the ledger; a name that means nothing is not.
-void check_values(const CapacityQuestion& question) {
-  std::vector<CapacityDesign> tried;
-  const auto check = [&](const auto& has) {
-    std::exception_ptr first;
-    for (const CapacityDesign& layout : question.layouts) {
-      for (const std::string& policy : question.policies) {
-        CapacityDesign design = layout;
-        design.policy = policy;
-        if (!has(design)) {
-          continue;
-        }
-        std::vector<CapacityPool> pools(design.role == InstanceRole::kWhole ? 1 : 2, {design, 1});
-        try {
-          check_lasting(read_scenario(capacity_scenario(question, pools), {policy}));
-          return;
-        } catch (const InputError&) {
-          first = first ? first : std::current_exception();
-        }
-      }
-    }
-    if (first) {
-      std::rethrow_exception(first);
-    }
-  };
-  for (const std::string& policy : question.policies) {
-    check([&](const CapacityDesign& d) { return d.policy == policy; });
-  }
-  for (const CapacityDesign& layout : question.layouts) {
-    const auto alike = [&](const CapacityDesign& d) { return go_together(d, layout); };
-    if (std::none_of(tried.begin(), tried.end(), alike)) {
-      tried.push_back(layout);
-      check(alike);
-    }
-  }
-}
-
 // The worst value / allowed, as a logarithm; of what is overloaded nothing bounds it.
 double times_missed(const CapacityAnswer& answer) {
   const double excess = answer.point.slo.excess;
@@ -262,6 +224,42 @@ std::optional<CapacityRow> nearest_of(const std::vector<CapacityRow>& rows) {
   return out == nullptr ? std::nullopt : std::optional(*out);
 }
 
+void check_values(const CapacityQuestion& question) {
+  std::vector<CapacityDesign> tried;
+  const auto check = [&](const auto& has) {
+    std::exception_ptr first;
+    for (const CapacityDesign& layout : question.layouts) {
+      for (const std::string& policy : question.policies) {
+        CapacityDesign design = layout;
+        design.policy = policy;
+        if (!has(design)) {
+          continue;
+        }
+        std::vector<CapacityPool> pools(design.role == InstanceRole::kWhole ? 1 : 2, {design, 1});
+        try {
+          check_lasting(read_scenario(capacity_scenario(question, pools), {policy}));
+          return;
+        } catch (const InputError&) {
+          first = first ? first : std::current_exception();
+        }
+      }
+    }
+    if (first) {
+      std::rethrow_exception(first);
+    }
+  };
+  for (const std::string& policy : question.policies) {
+    check([&](const CapacityDesign& d) { return d.policy == policy; });
+  }
+  for (const CapacityDesign& layout : question.layouts) {
+    const auto alike = [&](const CapacityDesign& d) { return go_together(d, layout); };
+    if (std::none_of(tried.begin(), tried.end(), alike)) {
+      tried.push_back(layout);
+      check(alike);
+    }
+  }
+}
+
 std::set<std::filesystem::path> input_files_of(const CapacityQuestion& question) {
   std::set<std::filesystem::path> out;
   std::set<std::string> read;
@@ -286,7 +284,6 @@ namespace {
 
 CapacityStudy search_with(CapacityRuns& runs) {
   const CapacityQuestion& question = runs.question();
-  check_values(question);
   std::vector<std::string> nodes;
   for (const CapacityDesign& layout : question.layouts) {
     if (std::find(nodes.begin(), nodes.end(), layout.node) == nodes.end()) {

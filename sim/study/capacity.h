@@ -26,7 +26,11 @@ namespace epsim {
 // Files that its scenarios read, of the first layout of each kind of node that can be read.
 std::set<std::filesystem::path> input_files_of(const CapacityQuestion& question);
 
-// Ledger and options, none of them run as a whole. Throws StudyInterrupted, and InputError where no design can be read.
+// Every value that is named must be one that some design can have: throws the InputError of the first where none can. A
+// design that does not go together is a row of the ledger; a name that means nothing is not.
+void check_values(const CapacityQuestion& question);
+
+// Ledger and options, none of them run as a whole. Throws StudyInterrupted.
 CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityControl& control);
 
 // Of the designs that were run and do not hold, the one that misses its bounds by least; overloads come last.

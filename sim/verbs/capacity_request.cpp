@@ -421,6 +421,7 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
   out.most_watts = 1e3 * given.quantity("power", "kW", 0);
   q.power_counts = power_counts(out.most_watts, out.prices);
   given.finish();
+  check_values(q);  // before the study has a folder
   return out;
 }
 

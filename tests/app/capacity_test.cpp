@@ -66,6 +66,7 @@ TEST_CASE("capacity refuses what it cannot answer") {
   refused(demand + "--ttft 1s --nodes p9", "p9");
   refused(demand + "--ttft 1s --nodes DGX-H100 --set 'faults=[{at: 5s, gpu: 0, speed: 0.5}]'",
           "for as long as its verdict needs");
+  CHECK_FALSE(std::filesystem::exists(dir / "out"));  // nothing in the way of the next try
   refused(demand + "--ttft 1s --price p5en.48xlarge=31", "is not NODE=PRICE");
   refused(demand + "--ttft 1s --price prices.csv", "'prices.csv' is neither a file nor NODE=PRICE");
   refused(demand + "--ttft 1s --modes both", "together, apart");

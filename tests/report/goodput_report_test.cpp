@@ -218,7 +218,8 @@ TEST_CASE("the verdict: one sentence, which says which, by how much, how sure an
   CHECK_FALSE(alike.difference);
   CHECK(alike.chosen == 0);
   CHECK(alike.text ==
-        "Keep placement alone: it sustains 4.500 requests/s within the SLO, and nothing surely sustains more (eplb: no "
+        "Keep placement alone: it sustains 4.500 requests/s within the SLO, and nothing is shown to sustain more "
+        "(eplb: no "
         "difference, 20.0 % more (95 % interval -5.4 to +45.4 %, 2 seeds)).");
   check_contains(goodput_verdict(test::sample_slo_study(0.9)).text, {"Keep placement alone", "eplb: 10.0 % less"});
   check_contains(goodput_verdict(sample_study()).text, {"Keep placement alone", "at most 5 times the idle one"});

@@ -281,10 +281,10 @@ TEST_CASE("what comes nearest is not an overloaded design") {
 TEST_CASE("a name that no design can have is bad input, not a design that does not fit") {
   CapacityQuestion q = small_question(100, "ttft.p99<60ms");
   q.policies = {"contiguous", "eplbb"};
-  CHECK_THROWS_AS(search_capacity(q, {}), InputError);
+  CHECK_THROWS_AS(check_values(q), InputError);
   q.policies = {"contiguous"};
   q.layouts.front().engine = "sglnag";
-  CHECK_THROWS_AS(search_capacity(q, {}), InputError);
+  CHECK_THROWS_AS(check_values(q), InputError);
 }
 
 TEST_CASE("threads do not change what a capacity search finds") {
