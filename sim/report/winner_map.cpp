@@ -1,6 +1,7 @@
 #include "sim/report/winner_map.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -88,7 +89,9 @@ class MapDrawing {
       out += text_at(x + 16, 16, "start", policy);
       x += 32 + kLetter * static_cast<int>(policy.size());
     }
-    return out;
+    const bool failures =
+        std::ranges::any_of(winners_.rows, [](const auto& row) { return !text_of(row.back()).empty(); });
+    return out + (failures ? text_at(x, 16, "start", "* not all policies ran") : "");
   }
 
   std::string headings() const {
@@ -108,10 +111,11 @@ class MapDrawing {
     const std::string winner = text_of(row[axes_]);
     const double gain = number_of(row[axes_ + 1]);
     std::string out = fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" stroke=\"white\"/>\n",
-                                  x, y, kCellWidth, kCellHeight, winner.empty() ? "white" : colour(winner));
-    const std::string words = winner == text_of(row[axes_ + 4]) || !std::isfinite(gain)
-                                  ? winner
-                                  : fmt::format("{} {:+.0f} %", winner, 100 * gain);
+                                  x, y, kCellWidth, kCellHeight, colour(winner));
+    std::string words = winner == text_of(row[axes_ + 4]) || !std::isfinite(gain)
+                            ? winner
+                            : fmt::format("{} {:+.0f} %", winner, 100 * gain);
+    words += text_of(row.back()).empty() ? "" : " *";
     return out + text_at(x + kCellWidth / 2, y + kCellHeight / 2 + 4, "middle", words);
   }
 
@@ -137,7 +141,7 @@ ResultTable winner_table(const WinnerMap& map) {
   for (const char* name : {"gain_mean", "gain_interval95_low", "gain_interval95_high"}) {
     out.columns.push_back({name, false});
   }
-  out.columns.push_back({"over", true});
+  out.columns.insert(out.columns.end(), {{"over", true}, {"not_compared", true}});
   for (const WinnerCell& cell : map.cells) {
     std::vector<Cell> row(cell.place.begin(), cell.place.end());
     // What gains too little is left out before the verdict, which may prefer it for its KV room.
@@ -156,6 +160,7 @@ ResultTable winner_table(const WinnerMap& map) {
       row.emplace_back(share - 1);
     }
     row.emplace_back(first.name);
+    row.emplace_back(fmt::format("{}", fmt::join(cell.failed, ", ")));
     out.rows.push_back(std::move(row));
   }
   return out;

@@ -157,12 +157,17 @@ const ResultTable* named_table(const SweepOutcome& done, std::string_view name) 
 // "+27.9 +- 0.5", of the policy that serves most in each combination.
 std::string winners_text(const ResultTable& winners) {
   TextTable table;
-  const std::size_t axes = winners.columns.size() - 5, over = axes + 4;
+  const std::size_t axes = winners.columns.size() - 6, over = axes + 4, failed = axes + 5;
+  const bool failures =
+      std::ranges::any_of(winners.rows, [&](const auto& row) { return !text_of(row[failed]).empty(); });
   for (std::size_t c = 0; c <= axes; ++c) {
     table.add_column({printable(winners.columns[c].name), ""}, Align::kLeft);
   }
   table.add_column({"gain", "%"});
   table.add_column({"over", ""}, Align::kLeft);
+  if (failures) {
+    table.add_column({"not compared", ""}, Align::kLeft);
+  }
   std::vector<std::vector<std::string>> rows;
   for (const std::vector<Cell>& row : winners.rows) {
     std::vector<std::string>& cells = rows.emplace_back();
@@ -174,6 +179,9 @@ std::string winners_text(const ResultTable& winners) {
                     : std::isfinite(high) ? fmt::format("{:+.1f} +- {:.1f}", gain, high - gain)
                                           : fmt::format("{:+.1f}", gain));
     cells.push_back(printable(text_of(row[over])));
+    if (failures) {
+      cells.push_back(printable(text_of(row[failed])));
+    }
   }
   const std::string rule = fmt::format(
       "a policy wins if it gains more than {:.4g} % over the one in `over`; with one seed the gain must also exceed "

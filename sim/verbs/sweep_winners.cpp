@@ -1,5 +1,7 @@
 #include "sim/verbs/sweep_winners.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
@@ -40,12 +42,18 @@ std::string place_of(const SweepRequest& request, const ResultTable& results, co
   return printable(out);
 }
 
-// Without choices that a seed has no rate of; the cell itself where the first has none.
-bool keep_measured(WinnerCell& cell) {
-  std::erase_if(cell.choices, [](const RateChoice& c) {
-    return !std::all_of(c.by_seed.begin(), c.by_seed.end(), [](double r) { return std::isfinite(r); });
+bool is_measured(const RateChoice& choice) {
+  return std::ranges::all_of(choice.by_seed, [](double rate) { return std::isfinite(rate); });
+}
+
+// Choices that a seed has no rate of failed.
+void set_failed_apart(WinnerCell& cell) {
+  std::erase_if(cell.choices, [&](const RateChoice& choice) {
+    if (!is_measured(choice)) {
+      cell.failed.push_back(choice.name);
+    }
+    return !is_measured(choice);
   });
-  return !cell.choices.empty();
 }
 
 }  // namespace
@@ -67,9 +75,14 @@ std::string best_place(const SweepRequest& request, const ResultTable& results) 
     at->by_seed.push_back(number_of(results.rows[r][rate]));
   }
   const bool slo = results.columns[rate].name == "slo_requests_per_s";
-  return verdict_against_next(choices,
-                              {slo ? "within the SLO" : "at the knee", request.goodput.tolerance, "--vary seed=1,2,3"})
-      .text;
+  const std::string verdict = verdict_against_next(choices, {slo ? "within the SLO" : "at the knee",
+                                                             request.goodput.tolerance, "--vary seed=1,2,3"})
+                                  .text;
+  const auto measured = std::ranges::count_if(choices, is_measured);
+  return verdict.empty() || measured == std::ssize(choices)
+             ? verdict
+             : fmt::format("{} Of {} combinations {} failed and are not compared (column error of results.csv).",
+                           verdict, choices.size(), std::ssize(choices) - measured);
 }
 
 std::optional<WinnerMap> rates_by_place(const SweepRequest& request, const ResultTable& results) {
@@ -101,13 +114,15 @@ std::optional<WinnerMap> rates_by_place(const SweepRequest& request, const Resul
     choice.by_seed.push_back(number_of(row[rate]));
     choice.kv_lost_share = room < row.size() ? number_of(row[room]) : 0.0;
   }
-  std::erase_if(out.cells, [](WinnerCell& cell) { return !keep_measured(cell); });
+  std::ranges::for_each(out.cells, set_failed_apart);
+  std::erase_if(out.cells, [](const WinnerCell& cell) { return cell.choices.empty(); });
   return out.cells.empty() ? std::nullopt : std::optional(std::move(out));
 }
 
 std::optional<WinnerMap> winners_of(WinnerMap rates, const std::vector<std::string>& left_out) {
   for (WinnerCell& cell : rates.cells) {
     std::erase_if(cell.choices, [&](const RateChoice& choice) { return contains(left_out, choice.name); });
+    std::erase_if(cell.failed, [&](const std::string& name) { return contains(left_out, name); });
     // The first is what others have to gain over: contiguous or base where one was run, whatever the order given.
     if (!cell.choices.empty() && !is_reference(cell.choices.front().name)) {
       std::stable_partition(cell.choices.begin(), cell.choices.end(),

@@ -13,7 +13,7 @@ namespace epsim {
 std::string best_place(const SweepRequest& request, const ResultTable& results);
 
 // The rates of each combination of the axes but `seed`, requests/s: at the knee or within the SLO of a search, else as
-// served. A policy that failed or cannot serve a combination is left out there. Nothing with a single policy.
+// served. A policy that failed under some seed is named there as such. Nothing with a single policy.
 std::optional<WinnerMap> rates_by_place(const SweepRequest& request, const ResultTable& results);
 
 // Without the policies `left_out` (not_for_use()). Nothing where no axis but `seed` varies.

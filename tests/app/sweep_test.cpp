@@ -133,6 +133,20 @@ TEST_CASE("sweep: a point that fails is recorded and does not stop the rest") {
   CHECK(contents(dir / "out") == before);
 }
 
+TEST_CASE("sweep: where a policy fails, the winner is said not to be compared with it") {
+  const TempDir dir;
+  // 64 + 8 experts divide over the 8 GPUs of one node, and not over the 16 of two.
+  const Outcome done = run_epsim(dir, "sweep " + small_scenario() +
+                                          " -q --policies base,eplb --only-listed --vary cluster.nodes=1,2 "
+                                          "--vary policies.eplb.num_redundant_experts=8 -o out");
+  CHECK(done.exit_code == 1);
+  const std::string winners = slurp(dir / "out/winners.csv");
+  CHECK_MESSAGE(winners.find("\n1,8,base,0,,,base,\n") != std::string::npos, winners);
+  CHECK_MESSAGE(winners.find("\n2,8,base,0,,,base,eplb\n") != std::string::npos, winners);
+  CHECK(done.out.find("not compared") != std::string::npos);
+  CHECK(slurp(dir / "out/winners.svg").find(">base *</text>") != std::string::npos);
+}
+
 TEST_CASE("sweep refuses wrong options with a clear error and writes nothing") {
   struct Wrong {
     const char* arguments;
@@ -183,11 +197,13 @@ TEST_CASE("a goodput sweep ends with the highest rate, where it is, and how sure
   const TempDir dir;
   const std::string search = "sweep " + small_scenario() +
                              " --policies base -q --measure goodput --slo 'ttft.p99<300ms' --tolerance 0.2 "
-                             "--vary cluster.nodes=1,4 -o ";
+                             "--vary cluster.nodes=1,3,4 -o ";
   const Outcome one = run_epsim(dir, search + "one");
   CHECK_MESSAGE(one.out.find("Highest rate within the SLO: ") != std::string::npos, one.out, one.err);
   CHECK(one.out.find(" % more than the next,") != std::string::npos);
   CHECK(one.out.find("(one seed:") != std::string::npos);
+  // 64 experts do not divide over 24 GPUs.
+  CHECK(slurp(dir / "one/verdict.txt").find(" Of 3 combinations 1 failed and are not compared") != std::string::npos);
   const Outcome three = run_epsim(dir, search + "three --vary seed=1,2,3");
   CHECK(three.out.find("3 seeds)") != std::string::npos);
   CHECK(three.out.find("seed=1") == std::string::npos);  // a place is what varies besides the seed
@@ -252,8 +268,8 @@ axes:
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   // The command line's policies count; where all experts take the same, copies serve no more than experts in order.
   const std::string winners = slurp(dir / "out/winners.csv");
-  CHECK(
-      winners.starts_with("loads,winner,gain_mean,gain_interval95_low,gain_interval95_high,over\neven,contiguous,0,"));
+  CHECK(winners.starts_with(
+      "loads,winner,gain_mean,gain_interval95_low,gain_interval95_high,over,not_compared\neven,contiguous,0,"));
   CHECK(winners.find("\nhot,eplb,0.") != std::string::npos);
   // What others have to gain over is the reference, wherever it stands in the list.
   REQUIRE(

@@ -16,6 +16,7 @@
 #include "sim/report/metric.h"
 #include "sim/report/steps_csv.h"
 #include "sim/report/sweep_table.h"
+#include "sim/report/winner_map.h"
 #include "sim/reproduce/claim.h"
 #include "sim/reproduce/paper_folder.h"
 #include "tests/report/sample_run.h"
@@ -94,6 +95,9 @@ Names csv_columns() {
   names.insert({std::string(kPointColumn), std::string(kErrorColumn)});
   names.insert({"ratio_mean", "ratio_interval95_low", "ratio_interval95_high"});     // of a sweep over seeds
   names.insert({"part", "share", "share_interval95_low", "share_interval95_high"});  // of its gains
+  for (const ResultColumn& column : winner_table({}).columns) {
+    names.insert(column.name);
+  }
   for (const auto write : {write_comparison_csv, write_intervals_csv}) {
     std::ostringstream out;
     write(out, two_runs());
@@ -254,6 +258,12 @@ TEST_CASE("every column name ends in its unit, or is a number without one, or te
                        "share",
                        "share_interval95_low",
                        "share_interval95_high",
+                       "winner",
+                       "gain_mean",
+                       "gain_interval95_low",
+                       "gain_interval95_high",
+                       "over",
+                       "not_compared",
                        "mean",
                        "interval95_low",
                        "interval95_high",

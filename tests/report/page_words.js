@@ -59,6 +59,9 @@ const best = (files) => {
   return sweepVerdict("", sweep, csvFile("results.csv"), ["requests_per_s"]).textContent;
 };
 assert.match(best(results), /^Highest request rate: 6\/s at n 2, a\./);
+assert.doesNotMatch(best(results), /not compared/);
+const oneFailed = results["results.csv"].replace("policy,", "policy,error,").replaceAll(/^(\d,\d,\d,[^,]+),/gm, "$1,,").replace("a,,1\n", "a,no fit,\n");  // point 2, of n 1
+assert.match(best({ "results.csv": oneFailed }), /1 of 8 points failed and are not compared.*Highest request rate: 9\/s at n 1, a\./);
 assert.match(best({ ...results, "verdict.txt": "Highest rate: so.\n" }), /^Highest rate: so\./);
 
 // Student's t of 11 degrees of freedom, beyond the table: 2.201. Of 12 values 0 and 1 in turn: deviation sqrt(3 / 11).

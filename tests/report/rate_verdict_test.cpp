@@ -74,6 +74,20 @@ TEST_CASE("a map names every policy, those that do not fit the first cell too") 
   CHECK(svg.find(">wide +50 %</text>") != std::string::npos);
 }
 
+TEST_CASE("a map says with which policies its winner was not compared") {
+  const WinnerMap map{{"nodes"},
+                      {{{"1"}, {{"off", {100}}, {"on", {150}}}}, {{"2"}, {{"off", {100}}}, {"on"}}},
+                      {"within the SLO", 0.03}};
+  const ResultTable winners = winner_table(map);
+  REQUIRE(winners.columns.back().name == "not_compared");
+  CHECK(text_of(winners.rows[0].back()).empty());
+  CHECK(text_of(winners.rows[1].back()) == "on");
+  const std::string svg = winner_svg(map, winners);
+  CHECK(svg.find(">on +50 %</text>") != std::string::npos);  // where all ran
+  CHECK(svg.find(">off *</text>") != std::string::npos);
+  CHECK(svg.find(">* not all policies ran</text>") != std::string::npos);
+}
+
 TEST_CASE("rates against the next: the highest under every seed, by how much and how sure") {
   // 6 / 4 and 7.5 / 5: 1.5 both; brackets of 0.02 leave 1.96 x 0.02 x 1.5 x sqrt(2 / 12 / 2) = 0.0170.
   const std::vector<RateChoice> choices{{"a", {3, 4}}, {"b", {6, 7.5}}, {"c", {4, 5}}};

@@ -106,7 +106,8 @@ const sweepVerdict = (root, sweep, results, figures) => {
   const told = figures.map((name) => [name, best(name)]).filter(([, place]) => place), found = report.files[join(root, "verdict.txt")];
   const text = ([name, { place, y }]) => `${lower(name) ? "lowest" : "highest"} ${wordsOf(name)}: ${shown(y)}${unitOf(name) === "1/s" ? "/s" : unitOf(name) ? " " + unitOf(name) : ""}${place ? ` at ${place}` : ""}`;
   const seeds = sweep.axes.find((axis) => axis.key === "seed")?.values.length ?? 1, overloaded = results.has("overloaded") ? results.texts("overloaded").filter((cell) => cell === "1" || cell === "true").length : 0;
-  const warning = overloaded > 0 ? `${overloaded} of ${results.rows.length} points are offered more than they serve: their latencies grow with the length of the run.` : "";
+  const failed = results.texts("error").filter((cell) => cell !== "").length, of = (count) => `${count} of ${results.rows.length} points`;
+  const warning = [overloaded > 0 ? `${of(overloaded)} are offered more than they serve: their latencies grow with the length of the run.` : "", failed > 0 ? `${of(failed)} failed and are not compared.` : ""].filter(Boolean).join(" ");
   const sure = ["How sure", seeds > 1 ? `${seeds} seeds; charts show the 95 % interval of their mean` : "one seed, so no interval (--vary seed=1,2,3 gives one)"];
   return found ? verdict([found.trim()], [sure], warning) : told.length === 0 ? null : verdict([sentence(text(told[0])) + "."], [...told.slice(1).map((one) => ["And", text(one)]), sure], warning);
 };
