@@ -31,6 +31,7 @@ py::object figure(const RunSummary& run, const Metric& m) {
     case Form::kFlag:
       return py::bool_(value == 1);
     case Form::kCount:
+    case Form::kIndex:
       return py::int_(static_cast<std::int64_t>(value));
     default:
       return py::float_(value);
@@ -48,7 +49,8 @@ py::dict figures_of(const RunSummary& run) {
 py::list metric_table() {
   py::list out;
   for (const Metric& m : metrics()) {
-    const char* type = m.is_text() ? "str" : m.form == Form::kFlag ? "bool" : m.form == Form::kCount ? "int" : "float";
+    const bool whole = m.form == Form::kCount || m.form == Form::kIndex;
+    const char* type = m.is_text() ? "str" : m.form == Form::kFlag ? "bool" : whole ? "int" : "float";
     py::dict row;
     row["name"] = m.name;
     row["unit"] = m.unit;

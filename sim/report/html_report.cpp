@@ -67,6 +67,9 @@ Json definitions_of_names() {
   }
   for (const Metric& m : metrics()) {
     out[m.name]["better"] = name_of(m.better);
+    if (m.form == Form::kIndex) {
+      out[m.name]["index"] = true;
+    }
   }
   return out;
 }

@@ -26,6 +26,7 @@ Json value_of(const RunSummary& run, const Metric& m) {
     case Form::kFlag:
       return number == 1;
     case Form::kCount:
+    case Form::kIndex:
       return std::isfinite(number) ? Json(std::llround(number)) : Json(nullptr);
     default:
       return number;

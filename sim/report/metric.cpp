@@ -40,6 +40,11 @@ const Metric& metric(std::string_view name) {
   return *found;
 }
 
+bool has_mean(std::string_view column) {
+  const auto found = std::ranges::find(metrics(), column, &Metric::name);
+  return found == metrics().end() || found->has_mean();
+}
+
 std::vector<const Metric*> key_columns() {
   return by_place(select([](const Metric& m) { return m.key.has_column(); }));
 }
@@ -60,6 +65,7 @@ std::string shown(Form form, double value) {
     case Form::kPercent:
       return percent(value);
     case Form::kCount:
+    case Form::kIndex:
       return std::isfinite(value) ? grouped(std::llround(value)) : "-";
     default:
       return rounded(value);

@@ -24,6 +24,7 @@ enum class Form : std::uint8_t {
   kThreeDigits,  // after the decimal point
   kPercent,      // a share
   kCount,
+  kIndex,  // the number of a layer: written like a count, and no mean of it says anything
   kFlag,
   kText
 };
@@ -55,6 +56,7 @@ struct Metric {
   std::size_t index = 0;                                    // in metrics()
 
   bool is_text() const { return form == Form::kText; }
+  bool has_mean() const { return !is_text() && form != Form::kIndex; }
 };
 
 // A group of metrics: an object of summary.json.
@@ -75,6 +77,8 @@ const std::vector<Metric>& metrics();
 std::vector<const Metric*> metrics_of(std::string_view section);
 // Throws std::out_of_range for a name that is not in the table.
 const Metric& metric(std::string_view name);
+// Whether a mean over runs says anything of the column: false for metrics that are indices or text alone.
+bool has_mean(std::string_view column);
 
 // In the order of their places: those that the terminal's table, or the page, has a column for.
 std::vector<const Metric*> key_columns();

@@ -264,7 +264,7 @@ void add_balance(MetricRows& rows) {
   add_rows(rows, "balancedness",
            {{"balancedness_mean", kThreeDigits, kHigher, mean_balancedness},
             {"balancedness_worst_layer_mean", kThreeDigits, kHigher, [](Run r) { return worst_layer(r).mean; }},
-            {"balancedness_worst_layer", kCount, kNeither,
+            {"balancedness_worst_layer", kIndex, kNeither,
              [](Run r) {
                const int number = worst_layer(r).number;
                return number < 0 ? kUndefined : number;

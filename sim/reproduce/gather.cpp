@@ -34,7 +34,7 @@ Numbers numbers_of(const RunResult& run) {
   const RunSummary summary = summarize(run);
   Numbers out;
   for (const Metric& metric : metrics()) {
-    if (!metric.is_text() && std::isfinite(summary.numbers[metric.index])) {
+    if (metric.has_mean() && std::isfinite(summary.numbers[metric.index])) {
       out.emplace(metric.name, summary.numbers[metric.index]);
     }
   }

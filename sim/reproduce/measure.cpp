@@ -35,7 +35,7 @@ std::vector<std::string> names_in(const std::string& study) {
   }
   std::vector<std::string> out;
   for (const Metric& metric : metrics()) {
-    if (!metric.is_text()) {
+    if (metric.has_mean()) {
       out.push_back(metric.name);
     }
   }

@@ -98,7 +98,7 @@ void each_interval(const SweepRequest& request, const std::vector<ResultColumn>&
     }
     for (std::size_t policy = 0; policy < rows.size(); ++policy) {
       for (std::size_t c = lead_columns(request).size(); c < columns.size(); ++c) {
-        const Values values = columns[c].text ? Values{} : values_of(rows, policy, c);
+        const Values values = columns[c].text || !has_mean(columns[c].name) ? Values{} : values_of(rows, policy, c);
         if (values.own.empty()) {
           continue;
         }

@@ -91,6 +91,10 @@ TEST_CASE("sweep over seeds: one row for points that differ in their seed, with 
   };
   const auto results = rows_of("out/results.csv"), intervals = rows_of("out/intervals.csv");
   REQUIRE(results.size() == 1 + 12);
+  // The number of a layer is a figure of a point, and has no mean over seeds.
+  CHECK(std::ranges::find(results[0], "balancedness_worst_layer") != results[0].end());
+  CHECK(std::ranges::none_of(intervals, [](const auto& row) { return row[2] == "balancedness_worst_layer"; }));
+  CHECK(std::ranges::any_of(intervals, [](const auto& row) { return row[2] == "balancedness_worst_layer_mean"; }));
   const auto column =
       static_cast<std::size_t>(std::find(results[0].begin(), results[0].end(), "ttft_mean_ms") - results[0].begin());
   // The second rate under eplb: of each seed's four points (2 rates x 2 policies) the last, and base the one before.

@@ -144,6 +144,7 @@ TEST_CASE("report: a colour for every item of a GPU's memory, and no table break
 TEST_CASE("report: defines every figure of its tables") {
   const Json known = Json::parse(definitions_json());
   CHECK(known.size() > 200);
+  CHECK(known["balancedness_worst_layer"]["index"] == true);
   CHECK(known["ttft_mean_ms"] == Json({{"unit", "ms"}, {"text", "TTFT: mean."}, {"better", "lower"}}));
   CHECK(known["knee_ttft_mean_ms"] == Json({{"unit", "ms"}, {"text", "Mean TTFT at the knee."}}));
   CHECK(known["straggler_share"]["text"] == "straggler_s / step time.");  // without Markdown's marks

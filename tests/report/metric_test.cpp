@@ -43,6 +43,18 @@ TEST_CASE("metrics: shares are percentages, latencies are better when lower, rat
   }
 }
 
+TEST_CASE("metrics: what is text or an index has no mean, and what is compared over seeds has one") {
+  CHECK_FALSE(has_mean("balancedness_worst_layer"));
+  CHECK_FALSE(has_mean("fingerprint"));
+  CHECK(has_mean("balancedness_worst_layer_mean"));
+  CHECK(has_mean("knee_requests_per_s"));  // of a search
+  for (const Metric& m : metrics()) {
+    CAPTURE(m.name);
+    CHECK((m.has_mean() || m.key.title.empty()));
+  }
+  CHECK(shown(Form::kIndex, 12) == "12");
+}
+
 TEST_CASE("metrics: key figures have places of their own, and columns on the terminal have units") {
   std::set<int> places;
   for (const Metric& m : metrics()) {

@@ -119,7 +119,7 @@ const sweepSections = (root) => {
   for (const axis of sweep.axes) sweptKeys.add(axis.key);
   const lead = leadOf(sweep, results, true);
   const isText = (name) => name === "error" || results.texts(name).some((cell) => cell !== "" && Number.isNaN(Number(cell)));
-  const figures = results.names.filter((name) => !["point", "error", ...lead].includes(name) && !isText(name));
+  const figures = results.names.filter((name) => !["point", "error", ...lead].includes(name) && !isText(name) && !define(name)?.index);  // charts draw means
   const pick = (names) => names.find((name) => figures.includes(name)) ?? figures[0];
   const goodput = sweep.measure === "goodput";
   const wanted = goodput ? ["slo_requests_per_s", "slo_limit", "slo_ttft_mean_ms", "slo_tpot_mean_ms", "knee_requests_per_s", "knee_limit", "knee_ttft_mean_ms", "saturation_requests_per_s", "idle_ttft_mean_ms", "kv_tokens_per_rank", "kv_lost_to_copies_share"]
