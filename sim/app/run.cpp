@@ -23,6 +23,7 @@
 #include "sim/report/run_info.h"
 #include "sim/report/tables.h"
 #include "sim/report/writer.h"
+#include "sim/scenario/compared_policies.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/job_runner.h"
 #include "sim/study/store_json.h"
@@ -170,8 +171,11 @@ void add_other_seeds(std::span<const Scenario> others, const RunSettings& settin
 }
 
 Comparison compare_first_seed(const Scenario& scenario, const std::vector<RunResult>& results) {
-  return one_seed(mapped(results, [](const RunResult& run) { return summarize(run); }),
-                  static_cast<std::uint64_t>(scenario.seed));
+  Comparison out = one_seed(mapped(results, [](const RunResult& run) { return summarize(run); }),
+                            static_cast<std::uint64_t>(scenario.seed));
+  out.takes_rate = takes_rate(scenario);
+  out.out_of_reach = out_of_reach(scenario.policies);
+  return out;
 }
 
 // What the terminal says of the runs.
@@ -210,7 +214,6 @@ int run_and_report(const po::variables_map& values, std::vector<Scenario> by_see
   const std::vector<RunResult> results =
       run_first_seed(by_seed, prepared, settings, recordings.all.empty() ? nullptr : &recordings.all);
   Comparison compared = compare_first_seed(scenario, results);
-  compared.takes_rate = takes_rate(scenario);
   if (by_seed.size() > 1 && !interrupted()) {
     compared.same_requests = same_requests(by_seed);
     add_other_seeds(std::span(by_seed).subspan(1), settings, store.get(), plans, compared);

@@ -160,7 +160,7 @@ std::string comparison_json(const Comparison& runs, const RunInfo& info) {
   Json out = document_of(kSummaryFormat, info);
   out["seeds"] = runs.seeds.size();
   out["same_requests"] = runs.same_requests;
-  out["ranking_rule"] = kRankingRule;
+  out["ranking_rule"] = ranking_rule(runs);
   out["compared_with"] = runs.by_policy.empty() ? Json(nullptr) : Json(runs.first_seed(0).label);
   out["overload"] = overload_of(runs);
   out["runs"] = Json::array();
@@ -169,6 +169,7 @@ std::string comparison_json(const Comparison& runs, const RunInfo& info) {
     Json row;
     row["rank"] = ++rank;
     row["variant"] = is_gain_variant(runs.first_seed(i).label);
+    row["bound"] = is_bound(runs, i);
     put_figures(row, runs.first_seed(i), true);
     row["change"] = changes_of(runs.first_seed(0), runs.first_seed(i));
     row["over_seeds"] = over_seeds_of(runs, i);

@@ -1,6 +1,7 @@
 #include "sim/report/ranking.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -116,6 +117,23 @@ std::string unlike_counts(const RunSummary& first, const RunSummary& run) {
 
 }  // namespace
 
+bool is_bound(const Comparison& runs, std::size_t policy) {
+  const std::string& label = runs.first_seed(policy).label;
+  return !is_gain_variant(label) && std::ranges::find(runs.out_of_reach, label) != runs.out_of_reach.end();
+}
+
+std::string ranking_rule(const Comparison& runs) {
+  std::vector<std::string> bounds;
+  for (std::size_t p = 0; p < runs.by_policy.size(); ++p) {
+    if (is_bound(runs, p)) {
+      bounds.push_back(runs.first_seed(p).label);
+    }
+  }
+  return std::string(kRankingRule) +
+         (bounds.empty() ? ""
+                         : fmt::format(" Last, as bounds that no deployment can have: {}.", fmt::join(bounds, ", ")));
+}
+
 std::vector<std::size_t> rank_policies(const Comparison& runs) {
   std::vector<std::size_t> order(runs.by_policy.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -136,8 +154,9 @@ std::vector<std::size_t> rank_policies(const Comparison& runs) {
     std::sort(group, end, [&](std::size_t a, std::size_t b) { return ttft[a] != ttft[b] ? ttft[a] < ttft[b] : a < b; });
     group = end;
   }
-  std::stable_partition(order.begin(), order.end(),
-                        [&](std::size_t p) { return !is_gain_variant(runs.first_seed(p).label); });
+  const auto is_policy = [&](std::size_t p) { return !is_gain_variant(runs.first_seed(p).label); };
+  const auto variants = std::stable_partition(order.begin(), order.end(), is_policy);
+  std::stable_partition(order.begin(), variants, [&](std::size_t p) { return !is_bound(runs, p); });
   return order;
 }
 
@@ -165,8 +184,10 @@ std::string conclusion(const Comparison& runs, std::size_t policy) {
                         against(runs, policy, "itl_mean_ms"), against(runs, policy, "e2e_mean_ms"),
                         fixed(over_seeds(runs, policy, balancedness).mean, 3),
                         fixed(over_seeds(runs, 0, balancedness).mean, 3));
-  return fmt::format("{} {} {}{}{}", gains, kv_cost(first, run), kv_pressure(first, run), unlike_rows(first, run),
-                     unlike_counts(first, run));
+  const std::string bound =
+      is_bound(runs, policy) ? fmt::format(" {} is a bound, not a policy: no deployment can have it.", run.label) : "";
+  return fmt::format("{}{} {} {}{}{}", gains, bound, kv_cost(first, run), kv_pressure(first, run),
+                     unlike_rows(first, run), unlike_counts(first, run));
 }
 
 std::vector<std::string> conclusions(const Comparison& runs) {

@@ -15,8 +15,14 @@ inline constexpr std::string_view kRankingRule =
     "Ranked by completed requests/s, highest first; runs within 1 % of the best of their group count as equal and are "
     "ranked by mean TTFT, lowest first, then in the order given.";
 
+// The same, with the policies that are bounds.
+std::string ranking_rule(const Comparison& runs);
+
+// Whether no deployment can have the policy; variants, which only split a gain, are told apart by their labels.
+bool is_bound(const Comparison& runs, std::size_t policy);
+
 // Positions of the policies, best first, as kRankingRule says of their means over seeds. One that completed nothing
-// comes last; after all of them, ranked alike, variants that only split a gain.
+// comes last; after all of them, ranked alike, bounds, and then variants.
 std::vector<std::size_t> rank_policies(const Comparison& runs);
 // The same without variants, unless there is no split of a gain that stands for them.
 std::vector<std::size_t> shown_policies(const Comparison& runs);

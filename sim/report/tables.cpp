@@ -381,7 +381,7 @@ std::string comparison_table(const Comparison& runs, TableStyle style) {
     out += "Mean +- 95 % interval; =: no difference, the interval of the difference contains zero.\n";
   }
   if (several) {
-    out += wrapped(kRankingRule, kColumns, 0) + "\n";
+    out += wrapped(printable(ranking_rule(runs)), kColumns, 0) + "\n";
   }
   const bool any_interrupted = std::any_of(runs.by_policy.begin(), runs.by_policy.end(),
                                            [](const auto& by_seed) { return by_seed.front().flag("interrupted"); });

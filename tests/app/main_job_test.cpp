@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <vector>
 
@@ -252,6 +253,15 @@ TEST_CASE("the ceilings bound what policies reach, in runs and in epsim balance"
     balance.push_back(summary.at("balancedness").at("balancedness_mean").get<double>());
   }
   CHECK(std::is_sorted(balance.begin(), balance.end()));
+  const nlohmann::json ranked = nlohmann::json::parse(epsim::test::slurp(dir / "out/comparison.json")).at("runs");
+  std::set<std::string> last;
+  for (std::size_t r = 0; r < ranked.size(); ++r) {
+    CHECK(ranked[r].at("bound") == (r + 2 >= ranked.size()));
+    if (ranked[r].at("bound")) {
+      last.insert(ranked[r].at("policy"));
+    }
+  }
+  CHECK(last == std::set<std::string>{"oracle", "perfect"});
   CHECK(balance.back() == doctest::Approx(1.0).epsilon(1e-6));
   const Outcome printed =
       run_epsim(dir, "balance " + small_scenario() + " --policies base,eplb,perfect --set loads.low=1.8");

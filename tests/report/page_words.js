@@ -49,6 +49,9 @@ const compared = { compared_with: "plain", seeds: [1, 2], ranking_rule: "By requ
 const said = (itl, apart) => page({ definitions, key_figures }, ["verdictOf"]).verdictOf([run("plain", 20, [0, 0]), run("fast", itl, apart)], compared).textContent;
 assert.match(said(18, [-2.5, -1.5]), /^plain, .*comes first; fast does better in another figure, ITL mean \(−10\.0 % ± 2\.5\)\.WhyBy requests\/s\./);  // -2 +- 0.5 of 20
 assert.match(said(18, [-5, 1]), /^No policy does better than plain/);
+const bounded = run("perfect", 10, [-10, -10]);
+bounded.compared.bound = true;
+assert.match(page({ definitions, key_figures }, ["verdictOf"]).verdictOf([run("plain", 20, [0, 0]), bounded], compared).textContent, /^No policy does better than plain/);
 assert.match(said(18, [-5, 1]), /60 % of the step time .* measured, 15 % is extrapolated or from data sheets, 25 % is declared/);
 
 // The verdict of a sweep: means over seeds, not the luckiest seed; no variant that --split adds; the terminal's words.

@@ -56,6 +56,19 @@ TEST_CASE("variants that split a gain rank after the policies, and are shown onl
   CHECK(shown_policies(one_seed(runs)) == Order{0, 3, 2});
 }
 
+TEST_CASE("a bound ranks after what can be chosen, before variants, and is called one") {
+  std::vector runs{run_with(2.0, 10), run_with(4.0, 10), run_with(5.0, 10), run_with(3.0, 10)};
+  runs[0].label = "base", runs[1].label = "perfect", runs[2].label = "eplb:kv_free", runs[3].label = "eplb";
+  Comparison compared = one_seed(runs);
+  CHECK(rank_policies(compared) == Order{1, 3, 0, 2});
+  CHECK(ranking_rule(compared) == kRankingRule);
+  compared.out_of_reach = {"perfect", "eplb:kv_free"};
+  CHECK(rank_policies(compared) == Order{3, 0, 1, 2});
+  CHECK(ranking_rule(compared) == std::string(kRankingRule) + " Last, as bounds that no deployment can have: perfect.");
+  CHECK(conclusion(compared, 1).find("perfect is a bound, not a policy") != std::string::npos);
+  CHECK(conclusion(compared, 3).find("bound") == std::string::npos);
+}
+
 TEST_CASE("changes are relative to the first run") {
   RunSummary first = run_with(2.0, 400), second = run_with(2.5, 300);
   first.set("kv_tokens_per_rank", 1000);

@@ -43,7 +43,7 @@ const isEven = (runs, comparison) => {
 // the largest, if it is told apart.
 const largestGain = (runs, first, overload) => {
   const figures = shownFigures.filter(([where]) => where === "throughput" || (where === "latency" && !overload));
-  const gains = runs.filter((run) => run !== first).flatMap((run) => figures.map((figure) => ({ run, figure, ...changeOf(run, first, figure) })))
+  const gains = runs.filter((run) => run !== first && !run.compared?.bound).flatMap((run) => figures.map((figure) => ({ run, figure, ...changeOf(run, first, figure) })))
     .map((one) => ({ ...one, size: lowerIsBetter(one.figure[1]) ? -one.share : one.share }));
   return gains.filter(({ size, half }) => size > (Number.isFinite(half) ? half : 0.0005)).sort((a, b) => b.size - a.size)[0] ?? null;
 };
