@@ -83,6 +83,25 @@ TEST_CASE("load rows: autocorrelation of what alternates, and of what stays") {
   CHECK(*autocorrelation(1).row_max_over_mean == 1.5);  // 3 of a mean of 2
 }
 
+TEST_CASE("load rows: what a row says does not depend on how many sources it is kept by") {
+  const auto profile = [](int sources, const std::vector<std::vector<double>>& rows) {
+    TraceProfiler profiler;
+    profiler.begin(info_of(2, 2, 1), sources);
+    for (const std::vector<double>& counts : rows) {
+      profiler.loads({counts, std::vector<std::int64_t>(static_cast<std::size_t>(sources), 4)});
+    }
+    return profiler.finish();
+  };
+  // [layer][source][expert]: two sources that each use one expert alone, which takes twice the mean of the source.
+  const TraceProfile apart = profile(2, {{4, 0, 0, 4, 4, 0, 0, 4}, {4, 0, 4, 0, 4, 0, 0, 4}, {4, 0, 0, 4, 4, 0, 4, 0}});
+  const TraceProfile merged = profile(1, {{4, 4, 4, 4}, {8, 0, 4, 4}, {4, 4, 8, 0}});
+  // Of the six sums two have all on one of two experts: (4 x 1 + 2 x 2) / 6.
+  CHECK(*apart.row_max_over_mean == doctest::Approx(8.0 / 6));
+  CHECK(*apart.row_max_over_mean == *merged.row_max_over_mean);
+  CHECK(*apart.autocorrelation == *merged.autocorrelation);
+  CHECK(compare(apart, merged).goodness == 1.0);
+}
+
 TEST_CASE("a trace compared with itself is alike in every line; with another it is not") {
   const auto profile = [](double sigma, Seed seed) {
     RoutingModel m = test::small_routing_model(2, 16, 2, sigma);

@@ -189,15 +189,16 @@ void TraceProfiler::begin(const TraceInfo& info, int sources) {
 
 void TraceProfiler::loads(const LoadRow& row) {
   State& s = *state_;
-  const std::size_t sources = static_cast<std::size_t>(s.sources);
-  for (std::size_t at = 0; at < row.counts.size(); at += s.experts) {
-    const std::span<const double> counts = row.counts.subspan(at, s.experts);
-    std::vector<double>& sum = s.profile.counts[at / (s.experts * sources)];
+  std::vector<double> merged(s.layers * s.experts, 0.0);
+  add_sources(row.counts, static_cast<std::size_t>(s.sources), s.experts, std::span(merged));
+  for (std::size_t l = 0; l < s.layers; ++l) {
+    const std::span<const double> counts = std::span<const double>(merged).subspan(l * s.experts, s.experts);
+    std::vector<double>& sum = s.profile.counts[l];
     std::transform(counts.begin(), counts.end(), sum.begin(), sum.begin(), std::plus<>());
     s.row_skew += max_over_mean(counts);
     ++s.row_skews;
   }
-  s.rows.add(row.counts, s.experts);
+  s.rows.add(merged, s.experts);
   ++s.profile.rows;
 }
 

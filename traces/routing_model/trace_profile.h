@@ -33,10 +33,10 @@ struct TraceProfile {
   // Total variation distance (0 to 1) between the pairs of experts that a token uses and independent pairs of the same
   // popularity: within a layer (co-activation), and between a layer and the next. Mean over layers.
   std::optional<double> affinity, next_layer;
-  // Correlation of an expert's share between consecutive rows (load rows of one source; without them, batches of 256
+  // Correlation of an expert's share between consecutive rows (load rows, sources summed; without them, batches of 256
   // tokens); mean over layers, experts weighted by their variance. Absent with fewer than 3 rows.
   std::optional<double> autocorrelation;
-  // Hottest expert over the mean of single load rows, over rows, sources and layers.
+  // Hottest expert over the mean of single load rows, sources summed; mean over rows and layers.
   std::optional<double> row_max_over_mean;
 };
 
