@@ -39,13 +39,17 @@ void bind_diagnosis(py::module_& m) {
       .def("json", [](const Diagnosed& d) { return diagnosis_json(d.found, d.verdict); });
   m.def(
       "diagnose",
-      [](const std::string& counts, const std::string& later, const std::string& format, const std::string& scenario,
+      [](const std::string& counts, const std::string& later, const std::string& counts_title,
+         const std::string& later_title, const std::string& format, const std::string& scenario,
          const std::string& model, const std::string& node, std::optional<int> nodes,
          const std::vector<std::string>& overrides, int seeds, double worth, int threads) {
-        return diagnose_counts({counts, later, format, scenario, model, node, nodes, overrides, seeds}, worth, threads);
+        return diagnose_counts(
+            {counts, later, format, scenario, model, node, nodes, overrides, seeds, counts_title, later_title}, worth,
+            threads);
       },
-      py::arg("counts"), py::arg("later"), py::arg("format"), py::arg("scenario"), py::arg("model"), py::arg("node"),
-      py::arg("nodes"), py::arg("overrides"), py::arg("seeds"), py::arg("worth"), py::arg("threads"));
+      py::arg("counts"), py::arg("later"), py::arg("counts_title"), py::arg("later_title"), py::arg("format"),
+      py::arg("scenario"), py::arg("model"), py::arg("node"), py::arg("nodes"), py::arg("overrides"), py::arg("seeds"),
+      py::arg("worth"), py::arg("threads"));
 }
 
 }  // namespace epsim::python

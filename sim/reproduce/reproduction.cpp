@@ -243,7 +243,8 @@ std::string what_must_hold(const std::vector<ClaimRow>& rows) {
   const auto held = std::count_if(rows.begin(), rows.end(), [](const ClaimRow& row) {
     return row.must_hold && row.verdict() == Verdict::kReproduced;
   });
-  return fmt::format("{} of the {} figures that must hold are within their tolerance.\n", held, must);
+  return must == 0 ? "None of these figures must hold: a miss does not fail the reproduction.\n"
+                   : fmt::format("{} of the {} figures that must hold are within their tolerance.\n", held, must);
 }
 
 }  // namespace

@@ -90,25 +90,25 @@ DiagnosisQuestion read_windows(const DiagnosisRequest& request) {
   if (!request.later.empty()) {
     const RecordedCounts more = read_recording(request, request.later);
     if (more.layers() != out.counts.layers() || more.experts != out.counts.experts) {
-      throw InputError({request.later, 0, ""},
+      throw InputError({request.later_name(), 0, ""},
                        fmt::format("this file has {} layers of {} experts, {} has {} of {}.", more.layers(),
-                                   more.experts, request.counts, out.counts.layers(), out.counts.experts));
+                                   more.experts, request.counts_name(), out.counts.layers(), out.counts.experts));
     }
     if (same_counts(out.counts, more)) {
       throw InputError(
-          {request.later, 0, ""},
+          {request.later_name(), 0, ""},
           fmt::format("these are the counts of {} again, and a plan looks better than it is on what it was "
                       "made from; name a later recording, or none.",
-                      request.counts));
+                      request.counts_name()));
     }
     out.planned = out.counts.windows.size();
     out.counts.windows.insert(out.counts.windows.end(), more.windows.begin(), more.windows.end());
-    out.title = fmt::format("planned from {}, scored on {}", request.counts, request.later);
+    out.title = fmt::format("planned from {}, scored on {}", request.counts_name(), request.later_name());
     return out;
   }
   const std::size_t windows = out.counts.windows.size();
   out.planned = windows == 1 ? 1 : windows / 2;
-  out.title = request.counts +
+  out.title = request.counts_name() +
               (windows == 1 ? ", one window" : fmt::format(", planned from {} of {} windows", out.planned, windows));
   return out;
 }
@@ -116,8 +116,8 @@ DiagnosisQuestion read_windows(const DiagnosisRequest& request) {
 // On the fewest nodes that hold the model with copies, unless the user says how many. Returns the deployment in words.
 std::string take_usual_scenarios(const DiagnosisRequest& request, DiagnosisQuestion& out) {
   const ModelOfCounts model =
-      request.model.empty() ? model_of_counts(out.counts, request.counts) : ModelOfCounts{request.model, {}};
-  check_counts(out.counts, find_model(model.name), request.counts);
+      request.model.empty() ? model_of_counts(out.counts, request.counts_name()) : ModelOfCounts{request.model, {}};
+  check_counts(out.counts, find_model(model.name), request.counts_name());
   NewScenario wanted{"sglang", model.name, request.node, ""};
   for (wanted.nodes = request.nodes.value_or(kFewestNodes);; wanted.nodes *= 2) {
     try {
@@ -147,7 +147,7 @@ DiagnosisQuestion read_question(const DiagnosisRequest& request) {
     out.by_seed = scenarios(request, nullptr);
     const Scenario& first = out.by_seed.front();
     deployment = fmt::format("{}: {} on {} GPUs", first.name, first.model.name, first.cluster.gpus());
-    check_counts(out.counts, first.model, request.counts);
+    check_counts(out.counts, first.model, request.counts_name());
   }
   out.title = deployment + "\n" + out.title;
   const LoadWindow scored = scored_window(out.counts.windows, out.planned);

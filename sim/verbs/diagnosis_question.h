@@ -18,6 +18,10 @@ struct DiagnosisRequest {
   std::optional<int> nodes;              // none: the fewest that hold the model, two at least
   std::vector<std::string> overrides;    // of the scenario, "requests.rate=8/s"
   int seeds = 3;
+  std::string counts_title = {}, later_title = {};  // of recordings whose files the asker does not know; else empty
+
+  const std::string& counts_name() const { return counts_title.empty() ? counts : counts_title; }
+  const std::string& later_name() const { return later_title.empty() ? later : later_title; }
 };
 
 struct DiagnosisQuestion {

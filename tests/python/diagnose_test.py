@@ -1,6 +1,7 @@
 """EPLB on or off: the program's answer, from files, traces and Python."""
 
 import json
+import os
 import subprocess
 import tempfile
 import unittest
@@ -32,7 +33,14 @@ class DiagnoseTest(unittest.TestCase):
             with open(f"{folder}/found.json") as file:
                 self.assertEqual(file.read(), printed.stdout)
             trace = epsim.traces.read(counts, experts=64, top_k=8)
-            self.assertEqual(epsim.diagnose(trace, scenario=SMALL, overrides=FEW, seeds=1).to_dict(), found.to_dict())
+            of_trace = epsim.diagnose(trace, scenario=SMALL, overrides=FEW, seeds=1)
+            self.assertEqual(of_trace.to_dict(), found.to_dict())
+            self.assertEqual(str(of_trace), str(found))  # which names the recording, not the trace's temporary file
+            part = trace.slice(tokens=(0, 64))
+            with self.assertRaises(epsim.InputError) as caught:
+                epsim.diagnose(part, part, scenario=SMALL, overrides=FEW, seeds=1)
+            self.assertNotIn(os.path.dirname(part.path), str(caught.exception))
+            self.assertIn(f"the counts of part of {counts} again", str(caught.exception))
         self.assertEqual(found.answer, json.loads(printed.stdout)["answer"])
         self.assertIn("skew", str(found))
         self.assertIn("<svg", found._repr_html_())

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "sim/reproduce/reproduction.h"
+
 namespace epsim {
 namespace {
 
@@ -77,6 +79,15 @@ TEST_CASE("all_hold() asks for every row that must hold, and no other") {
   CHECK(!all_hold(rows));
   rows[1].must_hold = false;
   CHECK(all_hold(rows));
+}
+
+TEST_CASE("a reproduction says how many figures that must hold do, or that none must") {
+  Reproduction done{{ratio_claim(1.3), ratio_claim(1.1)}, {}};
+  CHECK(reproduction_text(done).find("1 of the 2 figures that must hold") != std::string::npos);
+  for (ClaimRow& row : done.rows) {
+    row.must_hold = false;
+  }
+  CHECK(reproduction_text(done).find("None of these figures must hold") != std::string::npos);
 }
 
 TEST_CASE("the interval pools the variance between seeds over setups") {

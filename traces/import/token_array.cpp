@@ -91,11 +91,11 @@ void import_token_array(const TokenArray& array, TraceSink& sink) {
   };
   for (; array.next(ids); ++token) {
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (const char* wrong = batch.add(ids[i])) {
+      if (const std::string wrong = batch.add(ids[i]); !wrong.empty()) {
         const std::size_t layer = i / info.top_k;
         const auto choice = std::span(ids).subspan(layer * info.top_k, info.top_k);
         const bool zeros = std::ranges::all_of(choice, [](std::int64_t id) { return id == 0; });
-        refuse(fmt::format(", layer {}: expert {} {} ({}).{}", layer, ids[i], wrong, info.experts,
+        refuse(fmt::format(", layer {}: {}{}", layer, wrong,
                            zeros ? " vLLM writes zeros for layers without experts: slice them off, as in "
                                    "numpy.save(\"sparse.npy\", ids[:, 3:]) for DeepSeek-R1."
                                  : ""));

@@ -1,6 +1,8 @@
 // Gathers tokens into blocks for a sink, checking every choice.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,19 +15,19 @@ class TokenBatch {
  public:
   TokenBatch(const TraceInfo& info, TraceSink& sink) : info_(info), sink_(sink) {}
 
-  // The next expert id of the next choice, in the order [token][layer][k]. Returns what is wrong with it, else nullptr.
-  const char* add(std::int64_t id) {
+  // The next expert id of the next choice, in the order [token][layer][k]. Returns what is wrong with it, else "".
+  std::string add(std::int64_t id) {
     const std::size_t slot = choices_.size() % static_cast<std::size_t>(info_.top_k);
     if (id < 0 || id >= info_.experts) {
-      return "is not an expert of the stated number";
+      return fmt::format("expert {} is not one of 0 to {}.", id, info_.experts - 1);
     }
     for (std::size_t i = choices_.size() - slot; i < choices_.size(); ++i) {
       if (choices_[i] == id) {
-        return "occurs twice in one choice";
+        return fmt::format("expert {} occurs twice in one layer's choice of {} experts.", id, info_.top_k);
       }
     }
     choices_.push_back(static_cast<std::uint16_t>(id));
-    return nullptr;
+    return "";
   }
   // Ends a token; all its ids have been added.
   void end_token(std::int32_t sequence, std::int32_t position) {

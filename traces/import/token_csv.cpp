@@ -70,8 +70,8 @@ void import_token_csv(const std::filesystem::path& file, const ImportOptions& op
       current = rows.text(*token);
     }
     for (const std::size_t c : choice) {
-      if (const char* wrong = batch.add(rows.integer(c))) {
-        rows.fail(c, fmt::format("expert {} {} ({}).", rows.text(c), wrong, info.experts));
+      if (const std::string wrong = batch.add(rows.integer(c)); !wrong.empty()) {
+        rows.fail(c, wrong);
       }
     }
     at = (at + 1) % layers.size();

@@ -267,8 +267,9 @@ def diagnose(counts: Any, later: Any = None, *, scenario: Any = None, model: Any
             raise InputError("`scenario`: its loads are a function, which counts cannot replace.", key="scenario")
         overrides = scenario._document.assignments() + assignments(overrides)
         scenario = scenario._document.file()
-    return Diagnosis(_native.diagnose(_recording("counts", counts), _recording("later", later), text("format", format),
-                                      text("scenario", scenario), text("model", model), text("node", node),
+    return Diagnosis(_native.diagnose(_recording("counts", counts), _recording("later", later), _title(counts),
+                                      _title(later), text("format", format), text("scenario", scenario),
+                                      text("model", model), text("node", node),
                                       None if nodes is None else whole("nodes", nodes), assignments(overrides),
                                       whole("seeds", seeds), number("worth", worth), whole("threads", threads)))
 
@@ -278,6 +279,10 @@ def _recording(name: str, trace: Any) -> str:
         raise refused(name, 'a Trace or the file of a recording; json.dump({"logical_count": counts.tolist()}, file) '
                             "writes one", trace)
     return trace.path if isinstance(trace, Trace) else text(name, trace)
+
+
+def _title(trace: Any) -> str:
+    return trace._title if isinstance(trace, Trace) else ""
 
 
 def catalogue() -> dict[str, dict[str, str]]:
