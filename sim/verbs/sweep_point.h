@@ -1,10 +1,12 @@
 // What a sweep is asked for, and one point of it: the scenario with the point's values, run.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/cluster/plan_cache.h"
@@ -32,6 +34,9 @@ struct SweepRequest {
   SweepMeasure measure = SweepMeasure::kRun;
   GoodputOptions goodput;
 };
+
+// The columns of "results" that a search's rate is in: within an SLO, or at the knee.
+inline constexpr std::array<std::string_view, 2> kSearchedRates{"slo_requests_per_s", "knee_requests_per_s"};
 
 // Points of a sweep: combinations x policies.
 std::size_t count_points(const SweepRequest& request);

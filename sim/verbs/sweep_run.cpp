@@ -82,6 +82,7 @@ std::string manifest_of(const SweepRequest& request, const std::string& scenario
     }
   }
   out["policies"] = request.policies;
+  out["not_for_use"] = not_for_use(request);  // for the report
   return document_text(out);
 }
 

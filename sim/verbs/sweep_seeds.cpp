@@ -67,7 +67,9 @@ Values values_of(const ResultRows& rows, std::size_t policy, std::size_t c) {
 }
 
 // A rate that a search found, which its bracket leaves uncertain.
-bool is_searched(std::string_view figure) { return figure == "slo_requests_per_s" || figure == "knee_requests_per_s"; }
+bool is_searched(const std::string& figure) {
+  return std::ranges::find(kSearchedRates, figure) != kSearchedRates.end();
+}
 
 }  // namespace
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <map>
 
 #include "sim/core/mapped.h"
@@ -19,15 +18,14 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Of the first of these that the results have.
-std::size_t column_of(const ResultTable& results, std::initializer_list<std::string_view> names) {
-  for (const std::string_view name : names) {
-    const auto at = std::ranges::find(results.columns, name, &ResultColumn::name);
-    if (at != results.columns.end()) {
-      return static_cast<std::size_t>(at - results.columns.begin());
-    }
-  }
-  return results.columns.size();
+// The number of columns where there is none.
+std::size_t column_of(const ResultTable& results, std::string_view name) {
+  return static_cast<std::size_t>(std::ranges::find(results.columns, name, &ResultColumn::name) -
+                                  results.columns.begin());
+}
+
+std::size_t searched_rate(const ResultTable& results) {
+  return std::min(column_of(results, kSearchedRates[0]), column_of(results, kSearchedRates[1]));
 }
 
 // What a row varies, but for the seed: "cluster.nodes=8, base".
@@ -59,7 +57,7 @@ void set_failed_apart(WinnerCell& cell) {
 }  // namespace
 
 std::string best_place(const SweepRequest& request, const ResultTable& results) {
-  const std::size_t rate = column_of(results, {"slo_requests_per_s", "knee_requests_per_s"});
+  const std::size_t rate = searched_rate(results);
   if (request.measure == SweepMeasure::kRun || rate == results.columns.size()) {
     return "";
   }
@@ -74,7 +72,7 @@ std::string best_place(const SweepRequest& request, const ResultTable& results) 
     at = at != choices.end() ? at : choices.insert(at, RateChoice{place});
     at->by_seed.push_back(number_of(results.rows[r][rate]));
   }
-  const bool slo = results.columns[rate].name == "slo_requests_per_s";
+  const bool slo = results.columns[rate].name == kSearchedRates[0];
   const std::string verdict = verdict_against_next(choices, {slo ? "within the SLO" : "at the knee",
                                                              request.goodput.tolerance, "--vary seed=1,2,3"})
                                   .text;
@@ -94,8 +92,9 @@ std::optional<WinnerMap> rates_by_place(const SweepRequest& request, const Resul
       out.axes.push_back(request.axes[a].key);
     }
   }
-  const std::size_t rate = column_of(results, {"slo_requests_per_s", "knee_requests_per_s", "requests_per_s"}),
-                    room = column_of(results, {"kv_lost_to_copies_share"});
+  const std::size_t rate = request.measure == SweepMeasure::kRun ? column_of(results, "requests_per_s")
+                                                                 : searched_rate(results),
+                    room = column_of(results, "kv_lost_to_copies_share");
   if (request.policies.size() < 2 || rate == results.columns.size()) {
     return std::nullopt;
   }

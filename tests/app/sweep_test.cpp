@@ -228,6 +228,8 @@ TEST_CASE("a goodput sweep recommends neither ceilings nor variants, and its int
     CHECK(winners.find(unusable) == std::string::npos);
     CHECK(slurp(dir / "out/results.csv").find(unusable) != std::string::npos);
   }
+  const auto left_out = nlohmann::json::parse(slurp(dir / "out/sweep.json")).at("not_for_use");  // for the report
+  CHECK(left_out == nlohmann::json({"perfect", "eplb:kv_free"}));
   std::istringstream intervals(slurp(dir / "out/intervals.csv"));
   for (std::string line; std::getline(intervals, line);) {
     if (line.starts_with("2,perfect,slo_requests_per_s,2,")) {

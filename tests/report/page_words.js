@@ -54,9 +54,9 @@ bounded.compared.bound = true;
 assert.match(page({ definitions, key_figures }, ["verdictOf"]).verdictOf([run("plain", 20, [0, 0]), bounded], compared).textContent, /^No policy does better than plain/);
 assert.match(said(18, [-5, 1]), /60 % of the step time .* measured, 15 % is extrapolated or from data sheets, 25 % is declared/);
 
-// The verdict of a sweep: means over seeds, not the luckiest seed; no variant that --split adds; the terminal's words.
+// The verdict of a sweep: means over seeds, not the luckiest seed; nothing that no deployment can have; the terminal's words.
 const results = { "results.csv": "point,n,seed,policy,requests_per_s\n0,1,1,a,9\n1,1,1,a:kv_free,20\n2,1,2,a,1\n3,1,2,a:kv_free,20\n4,2,1,a,6\n5,2,1,a:kv_free,20\n6,2,2,a,6\n7,2,2,a:kv_free,20\n" };
-const sweep = { axes: [{ key: "n", values: ["1", "2"] }, { key: "seed", values: ["1", "2"] }], policies: ["a", "a:kv_free"] };
+const sweep = { axes: [{ key: "n", values: ["1", "2"] }, { key: "seed", values: ["1", "2"] }], policies: ["a", "a:kv_free"], not_for_use: ["a:kv_free"] };
 const best = (files) => {
   const { sweepVerdict, csvFile } = page({ definitions, files }, ["sweepVerdict", "csvFile"]);
   return sweepVerdict("", sweep, csvFile("results.csv"), ["requests_per_s"]).textContent;

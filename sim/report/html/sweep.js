@@ -92,13 +92,10 @@ const sweepCurves = (root, sweep, results) => {
   if (points.length < new Set(curve.texts("point")).size) node.append(absent(`Only the first ${most} points are drawn; curve.csv has all of them.`));
 };
 
-// Labels that --split adds, which no deployment can have.
-const splitsGain = (policy) => /:(first_plan|even|((even|dispatch|home)_)?kv_free)$/.test(policy);
-
 // What the terminal says of a search; of runs, the best place by each of the figures given, as a mean over seeds.
 const sweepVerdict = (root, sweep, results, figures) => {
   const lead = leadOf(sweep, results).filter((key) => key !== "seed"), policies = results.texts("policy"), names = results.rows.map((_, i) => nameOf(sweep, results, i, lead));
-  const places = [...new Set(names.filter((_, i) => !splitsGain(policies[i])))], lower = lowerIsBetter;
+  const places = [...new Set(names.filter((_, i) => !sweep.not_for_use?.includes(policies[i])))], lower = lowerIsBetter;
   const best = (figure) => {
     const values = results.numbers(figure), means = places.map((place) => ({ place, y: d3.mean(values.filter((_, i) => names[i] === place)) }));
     return means.filter(({ y }) => Number.isFinite(y)).sort((a, b) => (lower(figure) ? a.y - b.y : b.y - a.y))[0];
