@@ -6,6 +6,7 @@
 
 #include <iostream>
 #include <mutex>
+#include <utility>
 
 #include "sim/app/command_line.h"
 #include "sim/app/compared_labels.h"
@@ -17,6 +18,7 @@
 #include "sim/core/mapped.h"
 #include "sim/core/quantity.h"
 #include "sim/report/format.h"
+#include "sim/report/goodput_summary.h"
 #include "sim/report/goodput_writer.h"
 #include "sim/report/run_info.h"
 #include "sim/scenario/compared_policies.h"
@@ -79,10 +81,7 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const Alignment& ali
   study.out_of_reach = out_of_reach(by_seed.front().policies);
   study.same_requests = same_requests(by_seed);
   std::mutex turn;
-  const OnLoadPoint print = [&turn](const SearchTarget& target, const LoadPoint& probe) {
-    const std::lock_guard lock(turn);
-    print_load_point(target, probe);
-  };
+  bool cost_told = false;
   PlanCache plans;
   std::vector<SearchTarget> targets = targets_of(by_seed, control, &plans);
   const auto usual = static_cast<std::ptrdiff_t>(targets.size());
@@ -92,6 +91,14 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const Alignment& ali
       targets.push_back(std::move(target));
     }
   }
+  const OnLoadPoint print = [&](const SearchTarget& target, const LoadPoint& probe) {
+    const std::lock_guard lock(turn);
+    print_load_point(target, probe);
+    const std::string note = cost_note(probe, printable(target.policy), targets.size(), options);
+    if (!note.empty() && !std::exchange(cost_told, true)) {
+      std::cerr << "epsim: " << note << "\n";
+    }
+  };
   study.searches = search_all(targets, options,
                               values["quiet"].as<bool>() || store.farm() != nullptr ? OnLoadPoint() : print, &store);
   study.aligned.assign(study.searches.begin() + usual, study.searches.end());

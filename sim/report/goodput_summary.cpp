@@ -267,14 +267,29 @@ std::string knee_rule(const GoodputOptions& o) {
 std::string slo_rule(const GoodputOptions& o) {
   return fmt::format(
       "SLO: {}. The rate is the highest at which every term holds in a steady state that completes >= {:g} x offered; "
-      "found by bisection to {:g} %, with as many requests as the verdict needs (50,000 at most, unless the number in "
-      "the "
+      "found by bisection to {:g} %, with as many requests as the verdict needs ({} at most, unless the number in the "
       "system asks for more), interpolated inside the last bracket.{}",
-      name_of(o.slo), o.min_completed, o.tolerance * 100,
+      name_of(o.slo), o.min_completed, o.tolerance * 100, grouped(kMostSloRequests),
       o.slo.per_request() ? fmt::format(" attainment: the share of requests that meet every bound without a statistic; "
                                         "{:g} is required.",
                                         o.slo.attainment)
                           : "");
+}
+
+std::string cost_note(const LoadPoint& probe, const std::string& policy, std::size_t searches,
+                      const GoodputOptions& o) {
+  constexpr std::int64_t kMany = 8000;
+  // Twice as many as a steady state asks for: the verdict does.
+  const bool for_verdict = static_cast<double>(probe.requests) > 2 * o.min_requests_ratio * probe.concurrency;
+  if (!o.slo.any() || probe.requests < kMany || !for_verdict) {
+    return "";
+  }
+  return fmt::format(
+      "{} changes so little with the rate that {} takes {} requests a rate to settle it to {:g} %, or more ({} at "
+      "most); "
+      "so may each of the {} searches. A wider --tolerance, or fewer --seeds or policies, cost less (docs/slo.md).",
+      name_of(o.slo.terms.at(static_cast<std::size_t>(probe.slo.limit))), policy, grouped(probe.requests),
+      o.tolerance * 100, grouped(kMostSloRequests), searches);
 }
 
 std::string measured_part_rule(const GoodputOptions& o) {

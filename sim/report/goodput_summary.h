@@ -82,6 +82,10 @@ std::string knee_rule(const GoodputOptions& options);
 std::string slo_rule(const GoodputOptions& options);
 std::string measured_part_rule(const GoodputOptions& options);
 
+// What a study costs where a rate under an SLO takes many requests because fewer do not settle it; empty otherwise.
+std::string cost_note(const LoadPoint& probe, const std::string& policy, std::size_t searches,
+                      const GoodputOptions& options);
+
 std::string_view name_of(KneeLimit limit);
 
 }  // namespace epsim

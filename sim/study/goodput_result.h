@@ -6,6 +6,7 @@
 // start of the instance.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,6 +17,9 @@
 #include "sim/study/slo.h"
 
 namespace epsim {
+
+// Of a rate under an SLO, unless the number in the system asks for more.
+inline constexpr std::size_t kMostSloRequests = 50'000;
 
 struct GoodputOptions {
   double k = 5;                                               // > 1; one value for all policies

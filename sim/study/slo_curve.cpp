@@ -12,14 +12,13 @@
 namespace epsim {
 namespace {
 
-constexpr double kReach = 1000;      // how far from the start a bracket is looked for
-constexpr double kServed = 0.95;     // completions of what was offered below which a run tells the most that is served
-constexpr double kMostStep = 4;      // up, between rates without a bracket
-constexpr double kMostDownStep = 4;  // and down
-constexpr std::size_t kMost = 50'000;  // requests of a probe, unless the number in the system asks for more
-constexpr std::size_t kFewest = 400;   // 3 / 400 < 1 %: a 99 % share can be told
-constexpr double kReserve = 1.25;      // over the requests that a number in the system asks for
-constexpr double kSteep = 1.0;         // excess between the ends of a bracket from which it is halved
+constexpr double kReach = 1000;       // how far from the start a bracket is looked for
+constexpr double kServed = 0.95;      // completions of what was offered below which a run tells the most that is served
+constexpr double kMostStep = 4;       // up, between rates without a bracket
+constexpr double kMostDownStep = 4;   // and down
+constexpr std::size_t kFewest = 400;  // 3 / 400 < 1 %: a 99 % share can be told
+constexpr double kReserve = 1.25;     // over the requests that a number in the system asks for
+constexpr double kSteep = 1.0;        // excess between the ends of a bracket from which it is halved
 constexpr double kMargin = 0.1;   // a guess inside a bracket keeps this share of its logarithmic width from the ends
 constexpr double kSlopeSpan = 4;  // tolerances around the bracket whose probes tell the slope of the excess
 constexpr double kAccuracy = 2;   // tolerances: half width of the interval that a single search is content with
@@ -49,7 +48,7 @@ std::size_t requests_of(const LoadPoint& p) { return static_cast<std::size_t>(p.
 // Overloaded, or not steady, though every bound is met.
 bool overloaded(const LoadPoint& p) { return !p.slo.holds && p.slo.excess <= 0; }
 
-std::size_t most_of(const SloCurve& curve) { return std::min(kMost, curve.available); }
+std::size_t most_of(const SloCurve& curve) { return std::min(kMostSloRequests, curve.available); }
 
 // As many requests as the rate just below takes.
 std::size_t level_of(const SloCurve& curve, const Bracket& bracket) {

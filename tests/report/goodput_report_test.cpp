@@ -252,6 +252,25 @@ TEST_CASE("the verdict: what no deployment can have is named, and never recommen
         "Ceilings that no deployment can have: base 4.500 requests/s, eplb 5.400 requests/s.");
 }
 
+TEST_CASE("what a search costs is said where a verdict, and not the number in the system, takes many requests") {
+  GoodputOptions options;  // 20 requests for each in the system
+  options.slo = parse_slo("ttft.p99<60ms");
+  LoadPoint probe;
+  probe.requests = 8000;
+  probe.concurrency = 199;  // 2 x 20 x 199 is 7960
+  check_contains(
+      cost_note(probe, "base", 9, options),
+      {"ttft.p99<60ms", "base takes 8,000 requests a rate to settle it to 2 %", "(50,000 at most)", "9 searches"});
+  probe.concurrency = 201;
+  CHECK(cost_note(probe, "base", 9, options).empty());
+  probe.concurrency = 1;
+  probe.requests = 4000;
+  CHECK(cost_note(probe, "base", 9, options).empty());
+  probe.requests = 8000;
+  options.slo = {};
+  CHECK(cost_note(probe, "base", 9, options).empty());
+}
+
 TEST_CASE("the verdict where the SLO is never met") {
   GoodputStudy study = test::sample_slo_study(1.2);
   const auto never = [](GoodputSearch& s) { s.slo = {false, 0, 0, 0, "ttft<2s"}; };
