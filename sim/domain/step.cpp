@@ -19,7 +19,8 @@ void add_cost(StepCost& sum, const StepCost& step) {
 
 StepKind kind_of(std::span<const RankBatch> ranks) {
   const bool prompts = std::any_of(ranks.begin(), ranks.end(), [](const RankBatch& b) { return b.prefill_tokens > 0; });
-  const bool decodes = std::any_of(ranks.begin(), ranks.end(), [](const RankBatch& b) { return b.decode_tokens > 0; });
+  const bool decodes =
+      std::any_of(ranks.begin(), ranks.end(), [](const RankBatch& b) { return b.decode_tokens > b.padding; });
   return !prompts ? StepKind::kDecode : decodes ? StepKind::kMixed : StepKind::kPrefill;
 }
 

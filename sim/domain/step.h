@@ -25,6 +25,7 @@ struct RankBatch {
   std::int64_t sampled = 0;        // sequences that get a token out of this step
   std::int64_t sequences = 0;      // requests that the step works on
   int decode_queries = 1;          // a token, and its drafts
+  std::int64_t padding = 0;        // of decode_tokens, what fills a CUDA graph and no sequence asked for
 
   double decode_sequences() const { return static_cast<double>(decode_tokens) / decode_queries; }
   std::int64_t tokens() const { return prefill_tokens + decode_tokens; }
@@ -71,7 +72,7 @@ struct StepConditions {
 
 // What a step works on. The DP ranks of an instance step together, so all their batches decide.
 enum class StepKind : std::uint8_t {
-  kPrefill,  // prompt tokens, and no rank decodes
+  kPrefill,  // prompt tokens, and no rank decodes a sequence
   kDecode,   // no rank has prompt tokens
   kMixed     // both: on one rank (mixed chunks), or prompts on some ranks beside decodes on others
 };

@@ -53,7 +53,8 @@ bool replay_padded(const GraphOptions& options, std::span<RankBatch> ranks) {
     return false;
   }
   for (RankBatch& rank : ranks) {
-    rank.decode_tokens += *size - rank.tokens();
+    rank.padding = *size - rank.tokens();
+    rank.decode_tokens += rank.padding;
   }
   return true;
 }

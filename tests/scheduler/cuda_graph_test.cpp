@@ -65,6 +65,18 @@ TEST_CASE("steps that were not captured run kernel by kernel, unpadded") {
   CHECK(prompt[1].prefill_tokens == 3);
 }
 
+TEST_CASE("padding makes no decodes: a step of prompts alone stays one of prompts") {
+  GraphOptions piecewise = graphs(GraphSize::kMax);
+  piecewise.prompt_sizes = piecewise.sizes;
+  for (const auto& [decoding, kind] : {std::pair{std::int64_t{0}, StepKind::kPrefill}, {1, StepKind::kMixed}}) {
+    std::vector<RankBatch> batches = decodes({decoding, 0});
+    batches[1].prefill_tokens = 3;
+    CHECK(replay_padded(piecewise, batches));
+    CHECK(batches[0].tokens() == 4);
+    CHECK(kind_of(batches) == kind);
+  }
+}
+
 // TensorRT-LLM: torch_compile_config.capture_num_tokens beside cuda_graph_config.batch_sizes.
 // TensorRT-LLM without padding (cuda_graph_runner.py, maybe_get_cuda_graph): an idle rank has a request of its own.
 TEST_CASE(
