@@ -6,6 +6,7 @@ const [source, d3File] = process.argv.slice(2);
 class Node {
   constructor() { this.parts = []; }
   append(...parts) { this.parts.push(...parts.map((part) => (part instanceof Node ? part : String(part)))); }
+  replaceChildren(...parts) { this.parts = []; this.append(...parts); }
   setAttribute() {}
   addEventListener() {}
   get textContent() { return this.parts.map((part) => (part instanceof Node ? part.textContent : part)).join(""); }
@@ -16,7 +17,7 @@ class Node {
 const page = (data, names) => {
   const nodes = {}, document = { documentElement: {}, createElement: () => new Node(), addEventListener: () => {}, getElementById: (id) => (nodes[id] ??= new Node()), querySelector: (what) => (nodes[what] ??= new Node()) };
   document.getElementById("data").textContent = JSON.stringify({ files: {}, scenarios: {}, hardware: {}, definitions: {}, key_figures: [], layer_parts: ["experts"], origins: [], title: "t", ...data });
-  const scripts = ["base.js", "head.js", "runs.js", "sweep.js"].map((name) => fs.readFileSync(path.join(source, "sim/report/html", name), "utf8"));
+  const scripts = ["base.js", "head.js", "tables.js", "runs.js", "goodput.js", "sweep.js"].map((name) => fs.readFileSync(path.join(source, "sim/report/html", name), "utf8"));
   const context = vm.createContext({ document, console, structuredClone: (value) => (value === null ? null : JSON.parse(JSON.stringify(value))) });
   vm.runInContext(fs.readFileSync(d3File, "utf8"), context);
   return vm.runInContext(`${scripts.join("\n")}\n({ ${names.join(", ")} })`, context);
@@ -53,6 +54,23 @@ const bounded = run("perfect", 10, [-10, -10]);
 bounded.compared.bound = true;
 assert.match(page({ definitions, key_figures }, ["verdictOf"]).verdictOf([run("plain", 20, [0, 0]), bounded], compared).textContent, /^No policy does better than plain/);
 assert.match(said(18, [-5, 1]), /60 % of the step time .* measured, 15 % is extrapolated or from data sheets, 25 % is declared/);
+// ITL p99 has no interval over seeds: its difference of the first seed, 11 less 20, is told of one seed alone.
+const firstSeedOf = (seeds) => {
+  const runs = [run("plain", 20, [0, 0]), run("fast", 20, [-1, 1])], own = { definitions: { ...definitions, itl_p99_ms: { unit: "ms", text: "", better: "lower" } }, key_figures: [...key_figures, ["latency", "itl_p99_ms", "ITL p99"]] };
+  runs.forEach(({ summary, compared }, i) => { summary.latency = { ttft_mean_ms: 9, itl_mean_ms: 20, tpot_mean_ms: 9, itl_p99_ms: [20, 11][i] }; if (seeds === 1) delete compared.over_seeds; });
+  return page(own, ["verdictOf"]).verdictOf(runs, { ...compared, seeds }).textContent;
+};
+assert.match(firstSeedOf(1), /fast does better in another figure, ITL p99 \(−45\.0 %\)/);
+assert.match(firstSeedOf(2), /^No policy does better than plain/);
+
+// The table of latencies is of single runs, and says so where the key figures above are means over seeds.
+const latencies = (seeds) => {
+  const { latencySection, main } = page({ definitions, quantiles: {} }, ["latencySection", "main"]);
+  latencySection([run("plain", 20, [0, 0])], { ...compared, seeds });
+  return main.textContent;
+};
+assert.match(latencies(2), /Of the run of the first seed/);
+assert.doesNotMatch(latencies(1), /first seed/);
 
 // The verdict of a sweep: means over seeds, not the luckiest seed; nothing that no deployment can have; the terminal's words.
 const results = { "results.csv": "point,n,seed,policy,requests_per_s\n0,1,1,a,9\n1,1,1,a:kv_free,20\n2,1,2,a,1\n3,1,2,a:kv_free,20\n4,2,1,a,6\n5,2,1,a:kv_free,20\n6,2,2,a,6\n7,2,2,a:kv_free,20\n" };

@@ -40,12 +40,12 @@ const isEven = (runs, comparison) => {
 };
 
 // What another run than the first has over it: of rates and latencies (in overload of rates alone) the difference that is
-// the largest, if it is told apart.
-const largestGain = (runs, first, overload) => {
+// the largest, if it is told apart. Of several seeds a figure of the first alone tells nothing apart.
+const largestGain = (runs, first, overload, seeds) => {
   const figures = shownFigures.filter(([where]) => where === "throughput" || (where === "latency" && !overload));
   const gains = runs.filter((run) => run !== first && !run.compared?.bound).flatMap((run) => figures.map((figure) => ({ run, figure, ...changeOf(run, first, figure) })))
     .map((one) => ({ ...one, size: lowerIsBetter(one.figure[1]) ? -one.share : one.share }));
-  return gains.filter(({ size, half }) => size > (Number.isFinite(half) ? half : 0.0005)).sort((a, b) => b.size - a.size)[0] ?? null;
+  return gains.filter(({ size, half }) => (Number.isFinite(half) ? size > half : seeds === 1 && size > 0.0005)).sort((a, b) => b.size - a.size)[0] ?? null;
 };
 
 // The first run, what it gains over the policy compared with, why, how sure that is, and what it costs.
@@ -57,7 +57,7 @@ const verdictOf = (runs, comparison) => {
   if (runs.length === 1) return verdict([`${label(best)} serves ${value(best, "requests_per_s")} requests/s with a mean TTFT of ${value(best, "ttft_mean_ms")} ms and a mean TPOT of ${value(best, "tpot_mean_ms")} ms.`],
     [["How sure", surenessOf(runs)], ["Plan", best.summary.plan]], best.summary.overloaded ? "More is offered than is served: latencies grow with the length of the run." : "");
   const even = isEven(runs, comparison), figures = `${told("requests_per_s", "", "requests/s").trim()}, ${told("ttft_mean_ms", "mean TTFT", "ms")}, ${told("tpot_mean_ms", "mean TPOT", "ms")}`;
-  const gain = best === first ? largestGain(runs, first, Boolean(overload)) : null;
+  const gain = best === first ? largestGain(runs, first, Boolean(overload), seedsOf(comparison)) : null;
   const over = best === first ? (gain ? `${label(best)}, which the others are compared with, comes first; ${label(gain.run)} does better in another figure, ${wordsOf(gain.figure[1])} (${changeText(gain)}).` : `No policy does better than ${label(best)}, which the others are compared with.`) :
     even ? `No sure difference between ${label(best)} and ${label(first)} over ${seedsOf(comparison)} seeds: ${figures}.` : `${label(best)} comes first: ${figures}; differences are from ${label(first)}.`;
   return verdict([over], [["Why", best === first ? (gain ? comparison?.ranking_rule : "") : reasonOf(best, first)], ["Cost", cost], ["How sure", surenessOf(runs, comparison)]], overload);
@@ -76,6 +76,8 @@ const surenessOf = (runs, comparison) => {
   return `${seeds}; ${shown(sure * 100)} % of the step time has prices inside what was measured, ${shown(guessed * 100)} % is extrapolated or from data sheets${given > 0 ? `, ${shown(given * 100)} % is declared by the scenario` : ""}`;
 };
 const seedsOf = (document) => (Array.isArray(document.seeds) ? document.seeds.length : num(document.seeds ?? 1));
+// Of sections that draw single runs.
+const firstSeedNote = (comparison) => (seedsOf(comparison ?? {}) > 1 ? "Of the run of the first seed; the key figures above are means over all seeds." : undefined);
 const seedsText = (document) => (seedsOf(document) > 1 ? `${seedsOf(document)}${Array.isArray(document.seeds) ? ` (${document.seeds.join(", ")})` : ""}` : `1 (seed ${document.seed})`);
 
 // A figure and, below it, its difference from the run compared with.
@@ -100,6 +102,7 @@ const resultsSection = (root, runs, comparison) => {
     node.append(el("div", { class: "grid four" }, ...figures.map(([figure, y]) => policyBars(runs, figure, y))));
   }
   if (comparison?.conclusions?.length > 0) node.append(el("details", {}, el("summary", {}, "Every comparison in words"), ...comparison.conclusions.map((text) => el("p", {}, text))));
+  if (firstSeedNote(comparison)) node.append(el("p", {}, "All sections below show the runs of the first seed."));
 };
 
 // One bar per policy, in its colour, with its interval over seeds.
@@ -110,13 +113,13 @@ const policyBars = (runs, figure, y) => {
     data: { names: ["policy", figure[1], "interval95_low", "interval95_high"], rows: runs.map((run) => [label(run), figureOf(run, figure), ...(intervalOf(run, figure) ?? [NaN, NaN])]) } });
 };
 
-const latencySection = (runs) => {
+const latencySection = (runs, comparison) => {
   const kinds = ["ttft", "itl", "tpot", "e2e", "queue"], marksOf = ["mean", "p50", "p90", "p99", "max"];
   const rows = kinds.flatMap((kind) => runs.map((run) => [kind.toUpperCase(), label(run), ...marksOf.map((m) => num(run.summary.latency[`${kind}_${m}_ms`])), num(run.summary.latency[kind + "_samples"])]));
   const curves = [["ttft_ms", "TTFT"], ["tpot_ms", "TPOT"], ["e2e_ms", "End-to-end latency"]].map(([name, text]) => distribution(runs, name, text)).filter((one) => one !== null);
   section("Latency", curves.length > 0 ? el("div", { class: "grid three" }, ...curves) : absent("No requests.csv in this folder, so there are no distributions."),
     table("Latencies of completed requests, in ms",
-      [{ name: "latency", label: "latency", text: true }, { name: "policy", text: true }, ...marksOf.map((m) => ({ name: m + "_ms", label: m, note: m + ", in ms" })), { name: "samples", note: "number of values" }], rows));
+      [{ name: "latency", label: "latency", text: true }, { name: "policy", text: true }, ...marksOf.map((m) => ({ name: m + "_ms", label: m, note: m + ", in ms" })), { name: "samples", note: "number of values" }], rows, { note: firstSeedNote(comparison) }));
 };
 
 // The share of requests below each latency: report.quantiles[folder][name] holds quantiles at even steps from 0 to 1.
@@ -277,7 +280,7 @@ const runSections = (root) => {
   const split = gainSplitTable(comparison?.gain_split);
   if (split) section("Whose gain it is", split);
   overTimeSection(runs);
-  latencySection(runs);
+  latencySection(runs, comparison);
   timeSection(runs);
   stragglerSection(runs);
   balanceSection(runs);
