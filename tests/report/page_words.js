@@ -72,6 +72,11 @@ const latencies = (seeds) => {
 assert.match(latencies(2), /Of the run of the first seed/);
 assert.doesNotMatch(latencies(1), /first seed/);
 
+// A split gain: what is switched off, in the order in which it is (gain_split.cpp), and an interaction only where there is one.
+const part = (name) => ({ part: name, requests_per_s: 1, share: 0.1 }), splitWords = (split) => page({ definitions }, ["gainSplitTable"]).gainSplitTable([{ policy: "a", parts: [part("dispatch")], whole: part("whole"), ...split }]).textContent;
+assert.match(splitWords({}), /planning again, KV room, dispatch, choice of copy, copies, placement; the parts add up to the whole\.(?!.*interaction)/);
+assert.match(splitWords({ interaction: part("choice x KV room") }), /The interaction is/);
+
 // The verdict of a sweep: means over seeds, not the luckiest seed; nothing that no deployment can have; the terminal's words.
 const results = { "results.csv": "point,n,seed,policy,requests_per_s\n0,1,1,a,9\n1,1,1,a:kv_free,20\n2,1,2,a,1\n3,1,2,a:kv_free,20\n4,2,1,a,6\n5,2,1,a:kv_free,20\n6,2,2,a,6\n7,2,2,a:kv_free,20\n" };
 const sweep = { axes: [{ key: "n", values: ["1", "2"] }, { key: "seed", values: ["1", "2"] }], policies: ["a", "a:kv_free"], not_for_use: ["a:kv_free"] };

@@ -71,7 +71,7 @@ const goodputTable = (study, slo, best) => {
       return el("span", {}, cellText({ name }, row[i + 1]) + (half > 0 ? ` ± ${shown(Number((isShare({ name }) ? 100 * half : half).toPrecision(2)))}` : ""), difference(name, ratio, ratioHalf(p)));
     } })), ...(limit ? [{ name: "slo_limit", label: "Bound by", text: true }] : [])];
   const rows = order.map((p) => [p.policy, ...figures.map(([, , of]) => estimate(of(p))), ...(limit ? [p.slo_limit] : [])]);
-  return table("Goodput by policy", columns, rows, { winner: rows.findIndex((row) => row[0] === best), note: `${sentence(seedNote(study.method.seeds))}; ± is half the width of the 95 % interval. Small print: difference from ${study.compared_with}.` });
+  return table("Goodput by policy", columns, rows, { winner: rows.findIndex((row) => row[0] === best), note: `${sentence(seedNote(study.method.seeds))}${study.method.seeds > 1 ? "; ± is half the width of the 95 % interval" : ""}. Small print: difference from ${study.compared_with}.` });
 };
 
 const goodputSections = (root) => {
@@ -93,7 +93,7 @@ const goodputSections = (root) => {
   if (split) node.append(split);
   if (study.conclusions.length > 0) node.append(el("details", { open: !study.verdict && study.conclusions.length > 1 }, el("summary", {}, "Every comparison in words"), ...study.conclusions.map((words) => el("p", {}, words)), el("p", { class: "note" }, study.method.measured_part_rule)));
   section("Against the offered load", probes.length === 0 ? absent("No curve.csv and goodput.csv in this folder, so there are no curves.") :
-    el("p", { class: "note" }, "A colour per policy, a dash per seed. Crosses are rates at which the run was not steady; stars are knees."),
+    el("p", { class: "note" }, "A colour per policy, a dash per seed. Crosses are rates at which the run was not steady" + (slo ? "." : "; stars are knees.")),
     el("div", { class: "grid" }, rateBars, ...attained, ...(probes.length > 0 ? [...latencyCurves(study, probes, "ttft", stars), ...latencyCurves(study, probes, "tpot", []), ...(study.slo?.terms?.some((t) => t.metric === "e2e") ? latencyCurves(study, probes, "e2e", []) : [])] : [])));
   if (study.policies.every((p) => p.sensitivity)) {
     const sensitivity = (pick, title, yName, words) => lines({ title, term: yName, x: "k", xName: "k", y: withUnit(words, yName), yName },

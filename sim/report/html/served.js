@@ -4,12 +4,12 @@ const inPercent = (share) => (Number.isFinite(num(share)) ? `${(100 * num(share)
 const servedMetrics = [["tpot", "TPOT"], ["ttft", "TTFT"], ["e2e", "end-to-end time"]];
 
 // Predicted against measured, both logarithmic: a mark a point, a colour for each text of `series`; on the line they agree.
-const servedChart = (points, [metric, name], series) => {
+const servedChart = (study, points, [metric, name], series) => {
   const all = points.filter((p) => p[`predicted_${metric}_ms`] > 0 && p[`measured_${metric}_ms`] > 0);
   if (all.length === 0) return null;
   const x = (p) => p[`measured_${metric}_ms`], y = (p) => p[`predicted_${metric}_ms`], ends = d3.extent(all.flatMap((p) => [x(p), y(p)]));
   const about = (p) => `${p.group}, ${p.in_flight ?? "?"} in flight, ${inPercent(p[`error_${metric}_share`])}`;
-  return chart({ type: "line", near: true, tall: true, log: true, logX: true, title: `${sentence(name)}, predicted against measured`, note: "Medians. On the dashed line they are equal.",
+  return chart({ type: "line", near: true, tall: true, log: true, logX: true, title: `${sentence(name)}, predicted against measured`, note: `${study.statistic === "mean" ? "Means" : "Medians"}. On the dashed line they are equal.`,
     x: `measured [ms]`, y: `predicted [ms]`,
     datasets: [{ label: "equal", colour: css("--faint"), dash: "4 3", mark: d3.symbolCircle, size: 0, thick: 1.5, data: ends.map((v) => ({ x: v, y: v })) },
       ...[...new Set(all.map(series))].map((label) => ({ label, line: false, data: all.filter((p) => series(p) === label).map((p) => ({ x: x(p), y: y(p), about: about(p), size: 4 })) }))],
@@ -19,7 +19,7 @@ const servedChart = (points, [metric, name], series) => {
 // All groups have more names than colours can tell apart: one part of the name has the colours, and one group can be shown alone.
 const servedCharts = (study) => {
   const expressed = study.rows.filter((p) => p.predicted_tpot_ms > 0 || p.predicted_ttft_ms > 0), groups = [...new Set(expressed.map((p) => p.group))].sort();
-  const grid = (points, series) => el("div", { class: "grid" }, ...servedMetrics.map((metric) => servedChart(points, metric, series)).filter((one) => one));
+  const grid = (points, series) => el("div", { class: "grid" }, ...servedMetrics.map((metric) => servedChart(study, points, metric, series)).filter((one) => one));
   if (groups.length < 2) return grid(expressed, (p) => p.group);
   const partOf = (p, part) => { const parts = p.group.split(" "); return parts.length === study.group_names.length ? parts[part] : p.group; };
   return chosenChart([{ label: "Colours by", options: study.group_names.map((name, i) => [String(i), name]), value: "0" },
