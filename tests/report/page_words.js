@@ -54,6 +54,15 @@ const bounded = run("perfect", 10, [-10, -10]);
 bounded.compared.bound = true;
 assert.match(page({ definitions, key_figures }, ["verdictOf"]).verdictOf([run("plain", 20, [0, 0]), bounded], compared).textContent, /^No policy does better than plain/);
 assert.match(said(18, [-5, 1]), /60 % of the step time .* measured, 15 % is extrapolated or from data sheets, 25 % is declared/);
+
+// Requests that failed come first: of two runs and of one.
+const lossy = run("lossy", 20, [0, 0]), whole = run("whole", 20, [0, 0]);
+lossy.summary.requests = { completed_requests: 90, failed_requests: 210, offered_requests: 300 };
+const lost = (runs, comparison) => page({ definitions, key_figures }, ["verdictOf"]).verdictOf(runs, comparison).textContent;
+assert.match(lost([lossy]), /^lossy: 210 of 300 requests failed with lost hardware; latencies are of the others\.lossy serves/);
+assert.match(lost([whole, lossy], { ...compared, compared_with: "whole" }), /^lossy: 210 of 300 requests failed .* others\.No policy/);
+assert.doesNotMatch(lost([whole]), /failed/);
+
 // ITL p99 has no interval over seeds: its difference of the first seed, 11 less 20, is told of one seed alone.
 const firstSeedOf = (seeds) => {
   const runs = [run("plain", 20, [0, 0]), run("fast", 20, [-1, 1])], own = { definitions: { ...definitions, itl_p99_ms: { unit: "ms", text: "", better: "lower" } }, key_figures: [...key_figures, ["latency", "itl_p99_ms", "ITL p99"]] };
@@ -74,7 +83,7 @@ assert.doesNotMatch(latencies(1), /first seed/);
 
 // A split gain: what is switched off, in the order in which it is (gain_split.cpp), and an interaction only where there is one.
 const part = (name) => ({ part: name, requests_per_s: 1, share: 0.1 }), splitWords = (split) => page({ definitions }, ["gainSplitTable"]).gainSplitTable([{ policy: "a", parts: [part("dispatch")], whole: part("whole"), ...split }]).textContent;
-assert.match(splitWords({}), /planning again, KV room, dispatch, choice of copy, copies, placement; the parts add up to the whole\.(?!.*interaction)/);
+assert.match(splitWords({}), /planning again, KV room, dispatch, choice of copy, copies, placement; the parts add up to the whole, but for those below 0\.05 %, which are written as 0\.(?!.*interaction)/);
 assert.match(splitWords({ interaction: part("choice x KV room") }), /The interaction is/);
 
 // The verdict of a sweep: means over seeds, not the luckiest seed; nothing that no deployment can have; the terminal's words.

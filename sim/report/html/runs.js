@@ -48,19 +48,24 @@ const largestGain = (runs, first, overload, seeds) => {
   return gains.filter(({ size, half }) => (Number.isFinite(half) ? size > half : seeds === 1 && size > 0.0005)).sort((a, b) => b.size - a.size)[0] ?? null;
 };
 
+// Of runs that lost requests: figures of those that completed look better than the service was.
+const failedText = (runs) => runs.filter((run) => run.summary.requests.failed_requests > 0)
+  .map((run) => `${label(run)}: ${shown(run.summary.requests.failed_requests)} of ${shown(run.summary.requests.offered_requests)} requests failed with lost hardware; latencies are of the others.`).join(" ");
+
 // The first run, what it gains over the policy compared with, why, how sure that is, and what it costs.
 const verdictOf = (runs, comparison) => {
   const best = runs[0], first = runs.find((run) => label(run) === comparison?.compared_with) ?? best, figure = (name) => shownFigures.find(([, key]) => key === name);
   const value = (run, name) => shown(figureOf(run, figure(name))), change = (name) => changeOf(best, first, figure(name)), lost = num(best.summary.kv.kv_lost_to_copies_share);
   const cost = lost > 0 ? `experts beyond an even share and buffers take ${shown(num(best.summary.kv.kv_copies_gib_per_gpu))} GiB per GPU, ${shown(lost * 100)} % of the KV room: ${best.summary.plan}` : "experts beyond an even share and buffers take no KV room";
   const told = (name, words, unit) => `${words} ${value(best, name)} ${unit} (${changeText(change(name))})`, overload = (comparison?.overload?.text ?? "").replaceAll("`", "");
+  const warningOf = (text) => [failedText(runs), text].filter((words) => words).join(" ");
   if (runs.length === 1) return verdict([`${label(best)} serves ${value(best, "requests_per_s")} requests/s with a mean TTFT of ${value(best, "ttft_mean_ms")} ms and a mean TPOT of ${value(best, "tpot_mean_ms")} ms.`],
-    [["How sure", surenessOf(runs)], ["Plan", best.summary.plan]], best.summary.overloaded ? "More is offered than is served: latencies grow with the length of the run." : "");
+    [["How sure", surenessOf(runs)], ["Plan", best.summary.plan]], warningOf(best.summary.overloaded ? "More is offered than is served: latencies grow with the length of the run." : ""));
   const even = isEven(runs, comparison), figures = `${told("requests_per_s", "", "requests/s").trim()}, ${told("ttft_mean_ms", "mean TTFT", "ms")}, ${told("tpot_mean_ms", "mean TPOT", "ms")}`;
   const gain = best === first ? largestGain(runs, first, Boolean(overload), seedsOf(comparison)) : null;
   const over = best === first ? (gain ? `${label(best)}, which the others are compared with, comes first; ${label(gain.run)} does better in another figure, ${wordsOf(gain.figure[1])} (${changeText(gain)}).` : `No policy does better than ${label(best)}, which the others are compared with.`) :
     even ? `No sure difference between ${label(best)} and ${label(first)} over ${seedsOf(comparison)} seeds: ${figures}.` : `${label(best)} comes first: ${figures}; differences are from ${label(first)}.`;
-  return verdict([over], [["Why", best === first ? (gain ? comparison?.ranking_rule : "") : reasonOf(best, first)], ["Cost", cost], ["How sure", surenessOf(runs, comparison)]], overload);
+  return verdict([over], [["Why", best === first ? (gain ? comparison?.ranking_rule : "") : reasonOf(best, first)], ["Cost", cost], ["How sure", surenessOf(runs, comparison)]], warningOf(overload));
 };
 
 // The part of a step that falls the most, per completed request, and the balance behind it.
