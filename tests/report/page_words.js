@@ -98,6 +98,7 @@ assert.doesNotMatch(best(results), /not compared/);
 const oneFailed = results["results.csv"].replace("policy,", "policy,error,").replaceAll(/^(\d,\d,\d,[^,]+),/gm, "$1,,").replace("a,,1\n", "a,no fit,\n");  // point 2, of n 1
 assert.match(best({ "results.csv": oneFailed }), /1 of 8 points failed and are not compared.*Highest request rate: 9\/s at n 1, a\./);
 assert.match(best({ ...results, "verdict.txt": "Highest rate: so.\n" }), /^Highest rate: so\./);
+assert.match(best({ "results.csv": "point,n,seed,policy,requests_per_s,failed_requests\n0,1,1,a,9,3\n1,2,1,a,8,0\n" }), /^1 of 2 points lost requests with hardware: their latencies are of the others\.Highest/);
 
 // Student's t of 11 degrees of freedom, beyond the table: 2.201. Of 12 values 0 and 1 in turn: deviation sqrt(3 / 11).
 const { meanOf } = page({}, ["meanOf"]), twelve = meanOf(Array.from({ length: 12 }, (_, i) => i % 2));

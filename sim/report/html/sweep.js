@@ -103,8 +103,9 @@ const sweepVerdict = (root, sweep, results, figures) => {
   const told = figures.map((name) => [name, best(name)]).filter(([, place]) => place), found = report.files[join(root, "verdict.txt")];
   const text = ([name, { place, y }]) => `${lower(name) ? "lowest" : "highest"} ${wordsOf(name)}: ${shown(y)}${unitOf(name) === "1/s" ? "/s" : unitOf(name) ? " " + unitOf(name) : ""}${place ? ` at ${place}` : ""}`;
   const seeds = sweep.axes.find((axis) => axis.key === "seed")?.values.length ?? 1, overloaded = results.has("overloaded") ? results.texts("overloaded").filter((cell) => cell === "1" || cell === "true").length : 0;
-  const failed = results.texts("error").filter((cell) => cell !== "").length, of = (count) => `${count} of ${results.rows.length} points`;
-  const warning = [overloaded > 0 ? `${of(overloaded)} are offered more than they serve: their latencies grow with the length of the run.` : "", failed > 0 ? `${of(failed)} failed and are not compared.` : ""].filter(Boolean).join(" ");
+  const lossy = results.has("failed_requests") ? results.numbers("failed_requests").filter((failed) => failed > 0).length : 0;
+  const failed = results.texts("error").filter((cell) => cell !== "").length, counted = (count, words) => count > 0 ? [`${count} of ${results.rows.length} points ${words}`] : [];
+  const warning = [...counted(lossy, "lost requests with hardware: their latencies are of the others."), ...counted(overloaded, "are offered more than they serve: their latencies grow with the length of the run."), ...counted(failed, "failed and are not compared.")].join(" ");
   const sure = ["How sure", seeds > 1 ? `${seeds} seeds; charts show the 95 % interval of their mean` : "one seed, so no interval (--vary seed=1,2,3 gives one)"];
   return found ? verdict([found.trim()], [sure], warning) : told.length === 0 ? null : verdict([sentence(text(told[0])) + "."], [...told.slice(1).map((one) => ["And", text(one)]), sure], warning);
 };
@@ -116,7 +117,8 @@ const sweepSections = (root) => {
   for (const axis of sweep.axes) sweptKeys.add(axis.key);
   const lead = leadOf(sweep, results, true);
   const isText = (name) => name === "error" || results.texts(name).some((cell) => cell !== "" && Number.isNaN(Number(cell)));
-  const figures = results.names.filter((name) => !["point", "error", ...lead].includes(name) && !isText(name) && !define(name)?.index);  // charts draw means
+  const isFigure = (name) => !["point", "error", ...lead].includes(name) && !isText(name) && !define(name)?.index && results.numbers(name).some(Number.isFinite);  // charts draw means
+  const figures = results.names.filter(isFigure);
   const pick = (names) => names.find((name) => figures.includes(name)) ?? figures[0];
   const goodput = sweep.measure === "goodput";
   const wanted = goodput ? ["slo_requests_per_s", "slo_limit", "slo_ttft_mean_ms", "slo_tpot_mean_ms", "knee_requests_per_s", "knee_limit", "knee_ttft_mean_ms", "saturation_requests_per_s", "idle_ttft_mean_ms", "kv_tokens_per_rank", "kv_lost_to_copies_share"]
