@@ -17,6 +17,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kServedTitles[] = {"TTFT", "TPOT", "end to end"};
 constexpr std::size_t kShownOrder[] = {1, 0, 2};  // TPOT first: what a step takes
+constexpr const char* kInFlightColumn = "in_flight";
 constexpr std::size_t kServedColumns = 110, kMostPointsShown = 24, kSharesShown = 4;
 
 std::string counted(const std::vector<ServedCount>& counts, bool alone) {
@@ -131,7 +132,7 @@ std::string hints_text(const ServedSummary& s) {
 
 std::string served_points_text(const ResultTable& points) {
   const auto is_shown = [](const ResultColumn& c) {
-    return c.name == "row" || c.name == "in_flight" || c.name.starts_with("measured_") ||
+    return c.name == "row" || c.name == kInFlightColumn || c.name.starts_with("measured_") ||
            c.name.starts_with("predicted_") || c.name.starts_with("error_");
   };
   TextTable table;
@@ -146,7 +147,10 @@ std::string served_points_text(const ResultTable& points) {
     for (std::size_t c = 0; c < row.size(); ++c) {
       if (is_shown(points.columns[c])) {
         const double value = number_of(row[c]);
-        cells.push_back(points.columns[c].name.starts_with("error_") ? signed_percent(value) : rounded(value));
+        const std::string& name = points.columns[c].name;
+        cells.push_back(name.starts_with("error_") ? signed_percent(value)
+                        : name.ends_with("_ms")    ? rounded(value)
+                                                   : fmt::format("{:.6g}", value));
       }
     }
     table.add_row(std::move(cells));
@@ -194,9 +198,11 @@ ResultTable served_table(const ServedLayout& layout, const std::vector<ServedPoi
                          const std::vector<std::optional<ServedRun>>& runs) {
   ResultTable out{"points", {{"row", false}, {"group", true}}, {}};
   for (const std::string& flag : layout.flags) {
-    out.columns.push_back({flag, true});
+    if (flag != kInFlightColumn) {
+      out.columns.push_back({flag, true});
+    }
   }
-  out.columns.push_back({"in_flight", false});
+  out.columns.push_back({kInFlightColumn, false});
   for (const char* kind : {"measured", "predicted", "error"}) {
     for (const char* metric : kServedMetrics) {
       out.columns.push_back(
@@ -217,7 +223,11 @@ ResultTable served_table(const ServedLayout& layout, const std::vector<ServedPoi
     const bool has = runs[i] && run.error.empty();
     std::vector<Cell>& row = out.rows.emplace_back(std::vector<Cell>{static_cast<double>(point.row)});
     row.emplace_back(fmt::format("{}", fmt::join(point.groups, " ")));
-    row.insert(row.end(), point.flags.begin(), point.flags.end());
+    for (std::size_t f = 0; f < point.flags.size(); ++f) {
+      if (layout.flags[f] != kInFlightColumn) {
+        row.emplace_back(point.flags[f]);
+      }
+    }
     row.emplace_back(point.in_flight);
     for (const double measured : point.measured) {
       row.emplace_back(measured * 1e3);

@@ -162,6 +162,21 @@ ServedRun run_of(double experts, double attention) {
   return out;
 }
 
+TEST_CASE("a table of points has each column once, requests in flight too where the layout's flags have them") {
+  Served s;
+  s.layout.flags = {"gpu", "in_flight"};
+  s.add("x", 4, kNone, 6e-3, run_of(2e-3, 5e-3));
+  const ResultTable table = app::served_table(s.layout, s.points, s.runs);
+  std::set<std::string> names;
+  for (const ResultColumn& column : table.columns) {
+    CHECK_MESSAGE(names.insert(column.name).second, column.name);
+  }
+  REQUIRE(table.rows.size() == 1);
+  REQUIRE(table.rows[0].size() == table.columns.size());
+  REQUIRE(table.columns[3].name == "in_flight");  // after row, group and gpu
+  CHECK(number_of(table.rows[0][3]) == 4);
+}
+
 TEST_CASE("the hint finds the term that was made wrong: experts priced at twice what was measured") {
   Served s;
   s.layout.groups = {{"GPU", "gpu"}};
