@@ -7,6 +7,7 @@
 #include <set>
 
 #include "sim/core/files.h"
+#include "sim/core/text.h"
 #include "sim/study/job_runner.h"
 #include "sim/study/study_manifest.h"
 #include "sim/verbs/sweep_tables.h"
@@ -177,7 +178,7 @@ SweepOutcome run_sweep(const SweepRequest& request, const fs::path& target, cons
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const bool added = request.added > 0 && i % request.policies.size() + request.added >= request.policies.size();
     if (!added && store.label_of(keys[i]).starts_with(kFailedLabel) && ++out.failed <= kMostErrorsKept) {
-      out.errors.push_back(fmt::format("point {} failed: {}", i, load_point(store, i).error));
+      out.errors.push_back(fmt::format("point {} failed: {}", i, replaced(load_point(store, i).error, "\n ", "")));
     }
   }
   return out;

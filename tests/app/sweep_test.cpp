@@ -135,6 +135,11 @@ TEST_CASE("sweep: a point that fails is recorded and does not stop the rest") {
   CHECK(run_epsim(dir, job).exit_code == 1);  // known by now, and still told
   CHECK(run_epsim(dir, job + "--retry-failed").exit_code == 1);
   CHECK(contents(dir / "out") == before);
+  // Several errors of a point are a line on the terminal.
+  const Outcome two = run_epsim(
+      dir, "sweep " + small_scenario() + " -q -o two --vary 'faults=[],[{at: 0s, gpu: 0, speed: 2, link_speed: 2}]'");
+  CHECK(two.exit_code == 1);
+  CHECK_MESSAGE(two.out.find("point 1 failed: 2 errors: --vary: `faults[0].speed`") != std::string::npos, two.out);
 }
 
 TEST_CASE("sweep: where a policy fails, the winner is said not to be compared with it") {
