@@ -127,7 +127,7 @@ std::string hand_to_slurm(const std::vector<std::string>& words, const po::varia
   write_file_atomically(file, slurm_script(words, values, folder));
   std::string out = fmt::format("script: {}\n", file.string());
   if (!values["submit"].as<bool>()) {
-    return out + fmt::format("submit it with: sh {}\n", file.string());
+    return out + fmt::format("submit it with: sh {}\n", quoted(file));
   }
   std::FILE* const script = popen(fmt::format("sh {} 2>&1", quoted(file)).c_str(), "r");
   std::string said;

@@ -246,7 +246,9 @@ TEST_CASE("sweep: options of Slurm are checked before anything is written") {
   refused("--array 3", "this option is for --slurm");
   refused("--submit", "this option is for --slurm");
   // What would run is quoted for the shell.
-  REQUIRE(run_epsim(dir, job + "--slurm --array 5 --partition 'a;b' --time 1:00 --vary 'seed=1,2'").exit_code == 0);
+  const Outcome written = run_epsim(dir, job + "--slurm --array 5 --partition 'a;b' --time 1:00 --vary 'seed=1,2'");
+  REQUIRE(written.exit_code == 0);
+  CHECK(written.out.find("submit it with: sh 'out/slurm/submit.sh'\n") != std::string::npos);
   const std::string script = slurp(dir / "out/slurm/submit.sh");
   for (const char* part : {"--array=1-5 ", "--partition='a;b' --time='1:00'", "--dependency=\"afterany:${parts%%;*}\"",
                            "'--vary' 'seed=1,2'", "--shard \"$SLURM_ARRAY_TASK_ID/5\""}) {
