@@ -338,6 +338,9 @@ void read_demand(CapacityGiven& given, CapacityRequest& out) {
     throw InputError({"", 0, "rate"}, "the demand must be above 0.");
   }
   q.rate = out.asked_rate * (1 + out.growth);
+  if (out.growth > 0) {
+    out.demand += fmt::format(", with {:.4g} % growth {:.6g} requests/s", 100 * out.growth, q.rate);
+  }
 }
 
 // What the search itself chooses, pays for and writes into launch files has options of its own.
