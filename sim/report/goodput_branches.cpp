@@ -175,7 +175,9 @@ std::string served(const Estimate& completed, bool steady) {
   return fmt::format("{}{}", rounded(completed.mean), steady ? "" : "*");
 }
 
+// Empty where no rate was served after a backlog, which the conclusions say.
 std::string starts_table(const GoodputStudy& study) {
+  bool any = false;
   TextTable table;
   table.add_column({"", "", "policy"}, Align::kLeft);
   table.add_column({"", "rate", "req/s"});
@@ -190,9 +192,10 @@ std::string starts_table(const GoodputStudy& study) {
                      served(f.empty_completed, f.empty_steady), rounded(f.empty_ttft_ms.mean),
                      served(f.backlog_completed, f.backlog_steady), rounded(f.backlog_ttft_ms.mean),
                      start_matters_text(f)});
+      any = true;
     }
   }
-  return table.render();
+  return any ? table.render() : "";
 }
 
 std::string aligned_table(const GoodputStudy& study) {
@@ -261,13 +264,15 @@ std::string branch_tables(const GoodputStudy& study) {
     return "";
   }
   const auto paragraph = [](const std::string& text) { return wrapped(text, kColumns, 0) + "\n"; };
-  std::string out =
-      "\nthe same rates from an empty instance, and after a backlog that came at once\n" + starts_table(study) +
-      paragraph(
-          "First the highest acceptable rate that was probed, then rates between the knee and the saturation. The "
-          "backlog: twice as many requests as are in the system at the first, 500 at least; figures are of what comes "
-          "when it has been worked off. The start matters where the mean TTFTs are more than twice apart. * = not "
-          "steady, or more arrives than is completed: the TTFT depends on the length of the run.");
+  std::string out;
+  if (const std::string starts = starts_table(study); !starts.empty()) {
+    out = "\nthe same rates from an empty instance, and after a backlog that came at once\n" + starts +
+          paragraph(
+              "First the highest acceptable rate that was probed, then rates between the knee and the saturation. The "
+              "backlog: twice as many requests as are in the system at the first, 500 at least; figures are of what "
+              "comes when it has been worked off. The start matters where the mean TTFTs are more than twice apart. * "
+              "= not steady, or more arrives than is completed: the TTFT depends on the length of the run.");
+  }
   if (!study.aligned.empty()) {
     out += fmt::format("\nprompts {}, by {}\n", kHeld, study.alignment) + aligned_table(study);
   }

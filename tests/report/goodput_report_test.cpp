@@ -155,6 +155,10 @@ TEST_CASE("with branches, rates from both starts and knees with prompts together
   GoodputStudy one_rank = study;
   one_rank.aligned.clear();
   one_rank.alignment = "there is one DP rank";
+  for (GoodputSearch& search : one_rank.searches) {
+    search.from_backlog.clear();
+  }
+  CHECK(goodput_tables(one_rank).find("after a backlog that came at once") == std::string::npos);
   check_contains(goodput_tables(one_rank), {"not searched, since there is one DP rank."});
 }
 
