@@ -107,7 +107,6 @@ const resultsSection = (root, runs, comparison) => {
     node.append(el("div", { class: "grid four" }, ...figures.map(([figure, y]) => policyBars(runs, figure, y))));
   }
   if (comparison?.conclusions?.length > 0) node.append(el("details", {}, el("summary", {}, "Every comparison in words"), ...comparison.conclusions.map((text) => el("p", {}, text))));
-  if (firstSeedNote(comparison)) node.append(el("p", {}, "All sections below show the runs of the first seed."));
 };
 
 // One bar per policy, in its colour, with its interval over seeds.
@@ -284,6 +283,7 @@ const runSections = (root) => {
   resultsSection(root, runs, comparison);
   const split = gainSplitTable(comparison?.gain_split);
   if (split) section("Whose gain it is", split);
+  if (firstSeedNote(comparison)) main.append(el("p", {}, "All sections below show the runs of the first seed."));
   overTimeSection(runs);
   latencySection(runs, comparison);
   timeSection(runs);
