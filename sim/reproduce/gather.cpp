@@ -266,13 +266,13 @@ class SetupWork {
   // At a share of the lowest knee, with as many times the requests in the system as the search has: below its knee no
   // policy is saturated.
   JobFigures run_below_knee(const SearchTarget& target, std::size_t seed) const {
-    const GoodputSearch* lowest = nullptr;
-    for (const std::string& policy : paper_.below_knee.at(setup_)) {
-      const GoodputSearch& search = *out_.policies.at(policy).of(PaperJob::kGoodput)[seed].search;
-      lowest = lowest == nullptr || search.knee.rate < lowest->knee.rate ? &search : lowest;
-    }
-    const double rate = paper_.below_knee_share * lowest->knee.rate;
-    const auto enough = static_cast<std::size_t>(options_.goodput.min_requests_ratio * lowest->best.concurrency);
+    const auto search_of = [&](const std::string& policy) -> const GoodputSearch& {
+      return *out_.policies.at(policy).of(PaperJob::kGoodput)[seed].search;
+    };
+    const auto knee = [&](const std::string& policy) { return search_of(policy).knee.rate; };
+    const GoodputSearch& lowest = search_of(*std::ranges::min_element(paper_.below_knee.at(setup_), {}, knee));
+    const double rate = paper_.below_knee_share * lowest.knee.rate;
+    const auto enough = static_cast<std::size_t>(options_.goodput.min_requests_ratio * lowest.best.concurrency);
     const RequestTrace trace = at_rate(first_of(*target.trace, std::max(enough, kLeastRequests)), rate);
     const RunResult run = serve_whole(target, trace);
     JobFigures out{{}, numbers_of(run)};

@@ -110,8 +110,10 @@ class PaperReader {
     out_.below_knee_share = below.optional<double>("share", 0.9, kPositiveShare);
     ConfigReader policies = below.section("policies");
     for (const std::string& group : policies.keys()) {
+      const auto names = policies.required<Names>(group);
+      policies.check(!names.empty(), group, "name the policies whose knees count.");
       for (const std::string& setup : setups_named(policies, group, {group})) {
-        out_.below_knee[setup] = policies.required<Names>(group);
+        out_.below_knee[setup] = names;
       }
     }
     out_.saturated_rate =

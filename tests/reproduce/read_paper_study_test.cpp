@@ -101,6 +101,7 @@ TEST_CASE("a file of claims that is wrong is refused with line and key") {
            Wrong{open + kGood + "at_least: 1, beside: {x: 'run.steps(a, other)'}}\n", {":11", "beside", "others"}},
            Wrong{open + kGood + "at_least: 1, beside: {x: below_knee.steps(a)}}\n",
                  {":11", "beside", "below_knee.policies", "s1"}},
+           Wrong{kHead + "below_knee: {policies: {s1: []}}\n" + kClaim + "    open: z\n", {"s1", "whose knees count"}},
            Wrong{kHead + kClaim +
                      "    best: {of: below_knee.steps, policies: [a]}\n    figures:\n      - {what: w, setups: [s1], "
                      "value: run.steps(best), paper: x, at_least: 1}\n",
