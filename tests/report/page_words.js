@@ -17,10 +17,10 @@ class Node {
 const page = (data, names) => {
   const nodes = {}, document = { documentElement: {}, createElement: () => new Node(), addEventListener: () => {}, getElementById: (id) => (nodes[id] ??= new Node()), querySelector: (what) => (nodes[what] ??= new Node()) };
   document.getElementById("data").textContent = JSON.stringify({ files: {}, scenarios: {}, hardware: {}, definitions: {}, key_figures: [], layer_parts: ["experts"], origins: [], title: "t", ...data });
-  const scripts = ["base.js", "head.js", "tables.js", "runs.js", "goodput.js", "sweep.js"].map((name) => fs.readFileSync(path.join(source, "sim/report/html", name), "utf8"));
+  const scripts = ["base.js", "head.js", "tables.js", "runs.js", "goodput.js", "sweep.js", "capacity.js"].map((name) => fs.readFileSync(path.join(source, "sim/report/html", name), "utf8"));
   const context = vm.createContext({ document, console, structuredClone: (value) => (value === null ? null : JSON.parse(JSON.stringify(value))) });
   vm.runInContext(fs.readFileSync(d3File, "utf8"), context);
-  return vm.runInContext(`${scripts.join("\n")}\n({ ${names.join(", ")} })`, context);
+  return vm.runInContext(`${scripts.join("\n")}\nconst chart = ({ note }) => el("p", {}, note);  // in place of charts.js\n({ ${names.join(", ")} })`, context);
 };
 
 // Hardware: GPUs of all instances, as many of each node as are used.
@@ -103,3 +103,9 @@ assert.match(best({ "results.csv": "point,n,seed,policy,requests_per_s,failed_re
 // Student's t of 11 degrees of freedom, beyond the table: 2.201. Of 12 values 0 and 1 in turn: deviation sqrt(3 / 11).
 const { meanOf } = page({}, ["meanOf"]), twelve = meanOf(Array.from({ length: 12 }, (_, i) => i % 2));
 assert.ok(Math.abs(twelve.high - 0.5 - 2.201 * Math.sqrt(3 / 11 / 12)) < 1e-4);
+
+// As demand grows: the answer may be of all instances behind their router, the points beyond are of one.
+const grows = (whole) => page({ definitions }, ["capacityWhatIfs"]).capacityWhatIfs({ demand_slo: "ttft.p99<2s", deployments: [{ ttft_p99_ms: 1, tpot_p99_ms: 1, run_as_a_whole: whole }],
+  what_ifs: [{ what_if: "demand +10 %", growth_share: 0.1, ttft_p99_ms: 2, tpot_p99_ms: 2, holds: 1 }] }).map((node) => node.textContent).join();
+assert.match(grows(1), /At 0: all instances behind their router/);
+assert.doesNotMatch(grows(0), /all instances/);

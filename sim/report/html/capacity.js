@@ -32,7 +32,7 @@ const capacityWhatIfs = (plan) => {
   const curve = (name, metric) => {
     const bound = plan.demand_slo.match(new RegExp(`${metric}\\.p99<([\\d.e+-]+)(us|ms|s)`)), ms = bound && Number(bound[1]) * { us: 1e-3, ms: 1, s: 1e3 }[bound[2]];
     const points = [{ ...plan.deployments[0], growth_share: 0, holds: 1, about: "the demand" }, ...grown].filter((row) => row[name] !== null);
-    return chart({ type: "line", tall: true, title: `${wordsOf(name)} as demand grows`, note: "Hollow: the SLO does not hold.", term: name, x: withUnit("growth of the demand", "growth_share"), y: withUnit(wordsOf(name), name),
+    return chart({ type: "line", tall: true, title: `${wordsOf(name)} as demand grows`, note: `Hollow: the SLO does not hold.${plan.deployments[0].run_as_a_whole === 1 ? " At 0: all instances behind their router." : ""}`, term: name, x: withUnit("growth of the demand", "growth_share"), y: withUnit(wordsOf(name), name),
       datasets: [{ label: wordsOf(name), data: points.map((row) => ({ x: row.growth_share, y: row[name], about: row.about, hollow: row.holds === 0 })) }],
       rules: bound ? [{ y: ms, label: `SLO: ${bound[0]}` }] : [], data: { names: ["growth_share", name, "holds"], rows: points.map((row) => [row.growth_share, row[name], row.holds]) } });
   };
