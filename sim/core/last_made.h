@@ -20,7 +20,10 @@ class LastMade {
   template <class Make>
   std::shared_ptr<const Value> get(Key key, Make make) {
     const std::shared_ptr<Entry> entry = entry_of(std::move(key));
-    std::call_once(entry->once, [&] { entry->value = std::make_shared<const Value>(make(std::as_const(entry->key))); });
+    const std::lock_guard making(entry->making);  // std::call_once never returns after a throw under ThreadSanitizer
+    if (entry->value == nullptr) {
+      entry->value = std::make_shared<const Value>(make(std::as_const(entry->key)));
+    }
     return entry->value;
   }
 
@@ -28,7 +31,7 @@ class LastMade {
   struct Entry {
     explicit Entry(Key k) : key(std::move(k)) {}
     Key key;
-    std::once_flag once;
+    std::mutex making;
     std::shared_ptr<const Value> value;
   };
 
