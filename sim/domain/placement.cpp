@@ -163,8 +163,10 @@ Placement Placement::build(const PlacementPlan& plan, const ClusterShape& shape,
   for (int g = 0; g < shape.gpus; ++g) {
     const Bytes need = expert_bytes * static_cast<double>(out.resident(g));
     if (need > expert_memory) {
-      throw DoesNotFit(g, need, expert_memory,
-                       fmt::format("the {} experts that policy '{}' places on it", out.resident(g), plan.policy));
+      const std::string whose = plan.beyond_even_share() > 0 ? fmt::format("that policy '{}' places on it", plan.policy)
+                                                             : "of its even share";
+      throw DoesNotFit(g, need, expert_memory, fmt::format("the {} experts {}", out.resident(g), whose),
+                       plan.copies() > 0);
     }
   }
   return out;

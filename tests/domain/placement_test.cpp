@@ -117,6 +117,12 @@ TEST_CASE("a plan that does not fit names the GPU, what it needs and what it has
   test::check_contains(e.what(), {"GPU 1", "5 experts", "'test'"});
 }
 
+TEST_CASE("where not even an equal share of the experts fits, the policy is not blamed") {
+  const PlacementPlan plan{.policy = "test", .experts = 4, .gpus = 2, .layers = {uniform_layer({0, 1, 2, 3}, 2)}};
+  const DoesNotFit e = test::error_of<DoesNotFit>([&] { Placement::build(plan, kTwoGpus, 84_MiB, 84_MiB); });
+  test::check_contains(e.what(), {"GPU 0 cannot hold the 2 experts of its even share", " GiB. More GPUs or "});
+}
+
 TEST_CASE("EPLB's copies on DeepSeek-R1 and Kimi-K2 cost what the arithmetic says") {
   // One extra copy a layer and GPU, 64 GPUs: 58 x 84 MiB = 4.758 GiB and 60 x 84 MiB = 4.922 GiB.
   struct Row {
