@@ -103,11 +103,11 @@ Instance::Formed Instance::form_batches(Ticks now, RunCounters& counters, Finger
   return out;
 }
 
-StepCost Instance::price(Ticks now, const StepCost& waited, const RunControl& control) {
+StepCost Instance::price(Ticks now, const StepCost& waited, Ticks since, const RunControl& control) {
   const bool replayed = replay_padded(spec_.options.graphs, batches_);
   totals_.replayed_steps += replayed ? 1 : 0;
   if (control.recorder != nullptr) {
-    control.recorder->begin_step({number_, totals_.steps, now, batches_, waited});
+    control.recorder->begin_step({number_, totals_.steps, now, batches_, waited, since});
     std::vector<std::int64_t> reserved;
     for (const auto& rank : ranks_) {
       reserved.push_back(rank->kv().used());
@@ -148,9 +148,10 @@ Instance::Started Instance::start_step(Ticks now, const RunControl& control, Run
   if (formed.tokens == 0) {
     return {};
   }
-  const StepCost waited = held_since_ ? spec_.model->waited(*held_since_, now) : StepCost{};
+  const Ticks since = held_since_.value_or(now);
+  const StepCost waited = held_since_ ? spec_.model->waited(since, now) : StepCost{};
   held_since_.reset();
-  const StepCost cost = price(now, waited, control);
+  const StepCost cost = price(now, waited, since, control);
   const Ticks duration = to_ticks(cost.total);
   EPSIM_CHECK(duration > Ticks{}, "a step with work in it takes time");
   if (control.recorder != nullptr) {

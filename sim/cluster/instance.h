@@ -105,7 +105,8 @@ class Instance {
   void take_in(Ticks now);
   bool align_prompts();
   Formed form_batches(Ticks now, RunCounters& counters, Fingerprint& fingerprint);
-  StepCost price(Ticks now, const StepCost& waited, const RunControl& control);
+  // `waited`: since then, before the step.
+  StepCost price(Ticks now, const StepCost& waited, Ticks since, const RunControl& control);
 
   const InstanceSpec& spec_;
   std::int32_t number_;

@@ -50,7 +50,8 @@ struct StepStart {
   std::int64_t step = 0;  // of that instance
   Ticks start{};          // from the start of the run
   std::span<const RankBatch> ranks;
-  StepCost waited = {};  // up to `start`, for a plan or for weights
+  StepCost waited = {};     // for a plan or for weights
+  Ticks waited_since = {};  // without a break; up to `start`, or to a loss or return of GPUs that cut it short
 };
 
 class StepRecorder {

@@ -51,7 +51,8 @@ void TimelineRecorder::begin_step(const StepStart& s) {
   if (recording_) {
     first_slice_ = slices_.size();
     exchanges_.clear();
-    steps_.push_back({s.instance, s.step, s.start, {}, 0, {s.ranks.begin(), s.ranks.end()}, {}, s.waited});
+    steps_.push_back(
+        {s.instance, s.step, s.start, {}, 0, {s.ranks.begin(), s.ranks.end()}, {}, s.waited, s.waited_since});
   }
 }
 

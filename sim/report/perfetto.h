@@ -49,7 +49,8 @@ struct TimelineStep {
   int gpus = 0;  // of the instance
   std::vector<RankBatch> ranks;
   std::vector<std::int64_t> kv_blocks;  // reserved, by rank
-  StepCost waited{};                    // up to the start
+  StepCost waited{};
+  Ticks waited_since{};
 };
 
 class TimelineRecorder final : public StepRecorder {

@@ -101,7 +101,7 @@ class Trace {
 
   // What the step waited for, one after another in the order of the parts: planning comes before the weights that it moves.
   void add_pauses(const TimelineStep& s) {
-    Ticks at = s.start - to_ticks(s.waited.total);
+    Ticks at = s.waited_since;
     for (int p = 0; p < kLayerParts; ++p) {
       const Ticks length = std::min(to_ticks(s.waited.by_part[static_cast<std::size_t>(p)]), s.start - at);
       if (length > Ticks{}) {

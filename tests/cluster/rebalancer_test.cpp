@@ -153,6 +153,40 @@ TEST_CASE("what a plan is made from, and how many layers switch in a step, is th
   CHECK(options("sglang_0_5", "rule: every, mode: async").layers_per_chunk == 0);
 }
 
+TEST_CASE("a step after a wait that a returning GPU cut short is told when that was") {
+  static constexpr Ticks kBack = std::chrono::milliseconds(300);
+  struct LastWait final : StepRecorder {
+    void begin_step(const StepStart& s) override {
+      if (s.waited.total.count() > 0 && s.waited_since < kBack) {
+        since = s.waited_since, until = since + to_ticks(s.waited.total), start = s.start;
+      }
+    }
+    void span(const StepSpan&) override {}
+    void exchange(const StepExchange&) override {}
+    void end_step(Ticks, const StepCost&) override {}
+    Ticks since{}, until{}, start{};
+  } told;
+  const std::string text =
+      "name: back\nseed: 2\ncluster: {node: DGX-H200, nodes: 2}\nmodel: {architecture: olmoe-1b-7b}\n"
+      "parallelism: {attention_tp: 2}\ndispatch: {transport: nccl_p2p}\nmemory: {static_fraction: 0.5}\n"
+      "requests: {kind: constant, rate: 1000/s, count: 100, input_tokens: 2048, output_tokens: 8}\n"
+      "loads: {kind: imbalance, pattern: hot_rank, gpus: 16, factor: 5}\nplan_loads: {kind: uniform}\n"
+      "faults: [{at: 1ms, until: 300ms, gpu: 3, lost: true}]\n"
+      "deployment: {after_loss: replan, reload_rate: 10GB/s}\n"
+      "policies: {tested: {kind: eplb, num_redundant_experts: 64, avoid_duplicates: true, "
+      "rebalance: {rule: every, steps: 4, window: 4, planning_time: 1ms, layer_time: 20ms}}}\n";
+  const Scenario s = read_scenario(Config::from_text(text, "back.yaml"), {"tested"});
+  RunControl control;
+  control.recorder = &told;
+  const RunResult r = run_policy(s, s.policies.front(), control);
+  const RebalanceEvent& cut = r.rebalance.events.front();
+  REQUIRE(cut.outcome == RebalanceOutcome::kCutShort);
+  CHECK(told.since == cut.at);
+  CHECK(told.until == cut.at + cut.planning + cut.moving);
+  CHECK(told.until <= kBack);  // then the instance stands still, for the GPU that is back
+  CHECK(told.start > kBack);
+}
+
 TEST_CASE("async: nobody waits, steps beside transfers take longer, and idle links move weights for nothing") {
   const std::string entry =
       "{kind: eplb, rebalance: {rule: every, steps: 10, planning_time: 2ms, mode: async, link_share: 0.4}}";

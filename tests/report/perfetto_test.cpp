@@ -125,14 +125,15 @@ TEST_CASE("timeline: counters of every rank") {
   CHECK(counters[2]["args"] == Json({{"prefill", 0}, {"decode", 7}}));
 }
 
-TEST_CASE("timeline: what a step waited for is before it, and the host's time behind its pieces") {
+TEST_CASE("timeline: what a step waited for is where it was, and the host's time behind the step's pieces") {
   StepCost waited, cost;
   waited.by_part[static_cast<std::size_t>(LayerPart::kPlanning)] = 40_us;
   waited.by_part[static_cast<std::size_t>(LayerPart::kMigration)] = 60_us;
   waited.total = 100_us;
   cost.by_part[static_cast<std::size_t>(LayerPart::kHost)] = 5_us;
   TimelineRecorder recorder({0, 0});
-  recorder.begin_step({0, 0, us(150), std::vector<RankBatch>{{.decode_tokens = 7}}, waited});
+  recorder.begin_step(
+      {0, 0, us(150), std::vector<RankBatch>{{.decode_tokens = 7}}, waited, us(30)});  // the 20 from 130 are a pause
   recorder.span({3, LayerPart::kExperts, StepLane::kCompute, 0, 0, 2, us(0), us(20)});
   recorder.end_step(us(30), cost);  // 20 priced, 5 of the host, 5 declared
   std::ostringstream out;
@@ -143,8 +144,8 @@ TEST_CASE("timeline: what a step waited for is before it, and the host's time be
   for (const Json& slice : of_phase(trace, "X")) {
     at[slice["name"]] = {slice["ts"], slice["dur"]};
   }
-  CHECK(at["planning"] == std::pair(50.0, 40.0));
-  CHECK(at["migration"] == std::pair(90.0, 60.0));
+  CHECK(at["planning"] == std::pair(30.0, 40.0));
+  CHECK(at["migration"] == std::pair(70.0, 60.0));
   CHECK(at["step 0"] == std::pair(150.0, 30.0));
   CHECK(at["host"] == std::pair(170.0, 5.0));
 }
