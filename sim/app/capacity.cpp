@@ -10,6 +10,7 @@
 #include "sim/app/results_folder.h"
 #include "sim/app/shared_study.h"
 #include "sim/core/files.h"
+#include "sim/core/text.h"
 #include "sim/report/capacity_report.h"
 #include "sim/report/capacity_words.h"
 #include "sim/report/format.h"
@@ -30,8 +31,8 @@ void print_answer(const std::string& progress, const CapacityDesign& design, int
   if (a.refused.empty()) {
     const std::string load = a.point.requests == 0
                                  ? "requests alone"
-                                 : fmt::format("{} instance{} at {:.4g}/s, {} requests", instances,
-                                               instances == 1 ? "" : "s", a.point.offered, a.point.requests);
+                                 : fmt::format("{} at {:.4g}/s, {}", count_of(instances, "instance"), a.point.offered,
+                                               count_of(a.point.requests, "request"));
     std::cerr << progress
               << fmt::format("{}: {}: TTFT p99 {} ms, TPOT p99 {} ms, {}\n", printable(name_of(design)), load,
                              rounded(a.point.ttft_s.p99 * 1e3), rounded(a.point.tpot_s.p99 * 1e3),
@@ -124,8 +125,8 @@ int capacity(const po::variables_map& values) {
     results.publish();
     std::cout << fmt::format("capacity: {} for {}, SLO {}\n\n", plan.model, plan.demand, name_of(plan.slo))
               << capacity_text(plan)
-              << fmt::format("\n{} design{}, {} runs\nresults: {}\n", plan.study.rows.size(),
-                             plan.study.rows.size() == 1 ? "" : "s", plan.study.runs, results.path().string());
+              << fmt::format("\n{}, {}\nresults: {}\n", count_of(plan.study.rows.size(), "design"),
+                             count_of(plan.study.runs, "run"), results.path().string());
     json.print(read_file((store.path() / "capacity.json").string()));
     return plan.feasible ? 0 : kInfeasible;
   });

@@ -18,6 +18,7 @@
 #include "sim/core/files.h"
 #include "sim/core/mapped.h"
 #include "sim/core/quantity.h"
+#include "sim/core/text.h"
 #include "sim/report/progress.h"
 #include "sim/report/ranking.h"
 #include "sim/report/run_info.h"
@@ -136,7 +137,7 @@ void add_other_seeds(std::span<const Scenario> others, const RunSettings& settin
       keys_of(others), {store, [](const RunSummary& run) { return store_text(kSummaryFormat, run); }, stored_summary});
   const std::vector<std::size_t> left = runner.left();
   if (const std::size_t before = others.size() * policies - left.size(); before > 0 && !settings.quiet) {
-    std::cerr << fmt::format("epsim: {} runs were finished before\n", before);
+    std::cerr << fmt::format("epsim: {} {} finished before\n", count_of(before, "run"), before == 1 ? "was" : "were");
   }
   std::ofstream nowhere;
   ProgressOptions options = progress_options(settings);

@@ -14,6 +14,7 @@
 #include "sim/app/shared_study.h"
 #include "sim/app/sweep_slurm.h"
 #include "sim/core/quantity.h"
+#include "sim/core/text.h"
 #include "sim/report/format.h"
 #include "sim/report/progress.h"
 #include "sim/study/job_runner.h"
@@ -91,7 +92,8 @@ SweepOutcome run_with_progress(const SweepRequest& request, const fs::path& targ
   std::int64_t done = 0;
   control.on_start = [&](std::size_t to_run, std::size_t before) {
     if (before > 0 && !quiet) {
-      std::cerr << fmt::format("epsim: {} points were finished before\n", before);
+      std::cerr << fmt::format("epsim: {} {} finished before\n", count_of(before, "point"),
+                               before == 1 ? "was" : "were");
     }
     line = &board.add("sweep", static_cast<std::int64_t>(to_run));
   };

@@ -10,6 +10,7 @@
 #include "sim/cluster/run_details.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/core/quantity.h"
+#include "sim/core/text.h"
 #include "sim/scenario/read_scenario.h"
 
 namespace epsim::app {
@@ -29,9 +30,9 @@ int validate_scenario(const boost::program_options::variables_map& values, const
   print_warnings(scenario);
   const NodeSpec& node = scenario.cluster.node;
   const int gpus = all_gpus(scenario);
-  std::cout << fmt::format("{}: {} on {} GPU{}, {} of each {}; {} requests from {}\n", scenario.name,
-                           scenario.model.name, gpus, gpus == 1 ? "" : "s", node.gpus, node.name,
-                           scenario.requests.requests.size(), scenario.requests.source);
+  std::cout << fmt::format("{}: {} on {}, {} of each {}; {} from {}\n", scenario.name, scenario.model.name,
+                           count_of(gpus, "GPU"), node.gpus, node.name,
+                           count_of(scenario.requests.requests.size(), "request"), scenario.requests.source);
   for (const InstancePool& pool : scenario.deployment.pools) {
     std::cout << fmt::format("  {} x {} instance of {} x {} GPUs\n", pool.instances,
                              kInstanceRoleNames[static_cast<std::size_t>(pool.role)], pool.cluster.nodes,

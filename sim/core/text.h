@@ -2,6 +2,7 @@
 #pragma once
 
 #include <charconv>
+#include <concepts>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,6 +28,16 @@ inline std::string replaced(std::string_view text, std::string_view from, std::s
     at = next + from.size();
   }
   return out.append(text.substr(at));
+}
+
+// "1 instance", "2 instances"; "1 copy", "2 copies".
+inline std::string count_of(const std::string& number, std::string_view one) {
+  const bool y = one.ends_with('y');
+  return number + " " +
+         (number == "1" ? std::string(one) : std::string(one.substr(0, one.size() - (y ? 1 : 0))) + (y ? "ies" : "s"));
+}
+inline std::string count_of(std::integral auto number, std::string_view one) {
+  return count_of(std::to_string(number), one);
 }
 
 // `text` in double quotes, as YAML and Graphviz read it.

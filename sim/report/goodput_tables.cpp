@@ -1,6 +1,7 @@
 // What the terminal shows at the end of a goodput study.
 #include <fmt/format.h>
 
+#include "sim/core/text.h"
 #include "sim/report/format.h"
 #include "sim/report/goodput_branches.h"
 #include "sim/report/goodput_summary.h"
@@ -118,8 +119,8 @@ std::string goodput_tables(const GoodputStudy& study) {
   std::string out = study.options.slo.any() ? slo_table(study, policies).render() + paragraph(slo_rule(study.options)) +
                                                   paragraph(measured_part_rule(study.options))
                                             : knee_tables(study, policies);
-  out += paragraph(fmt::format("Means over {} seed{}; ratios are taken seed by seed, on the same requests.",
-                               study.seeds, study.seeds == 1 ? "" : "s"));
+  out += paragraph(fmt::format("Means over {}; ratios are taken seed by seed, on the same requests.",
+                               count_of(study.seeds, "seed")));
   out += branch_tables(study);
   if (const std::string split = gain_split_table(gain_splits(study)); !split.empty()) {
     out += "\n" + split;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/core/text.h"
 #include "sim/report/gain_split.h"
 #include "sim/report/ranking.h"
 #include "sim/report/text_table.h"
@@ -261,13 +262,13 @@ std::string rebalance_line(const RunSummary& run) {
     return captioned("rebalancing", "the rule never asked for a new plan");
   }
   const bool paid = run.number("rebalance_gained_s") > run.number("rebalance_lost_s");
-  return captioned(
-      "rebalancing",
-      fmt::format("{} plans, {} taken, {} copies moved ({} GiB); steps gained {} s on the first plan and lost {} s "
-                  "(planning {}, moving {}, slowed {}): {}",
-                  f("rebalance_plans"), f("rebalance_taken"), f("rebalance_moved_copies"), f("rebalance_moved_gib"),
-                  f("rebalance_gained_s"), f("rebalance_lost_s"), f("rebalance_planning_s"), f("rebalance_moving_s"),
-                  f("rebalance_slowed_s"), paid ? "it paid" : "it did not pay"));
+  return captioned("rebalancing",
+                   fmt::format("{}, {} taken, {} moved ({} GiB); steps gained {} s on the first plan and lost {} s "
+                               "(planning {}, moving {}, slowed {}): {}",
+                               count_of(f("rebalance_plans"), "plan"), f("rebalance_taken"),
+                               count_of(f("rebalance_moved_copies"), "copy"), f("rebalance_moved_gib"),
+                               f("rebalance_gained_s"), f("rebalance_lost_s"), f("rebalance_planning_s"),
+                               f("rebalance_moving_s"), f("rebalance_slowed_s"), paid ? "it paid" : "it did not pay"));
 }
 
 // What lost GPUs and their return did to where experts are.
@@ -276,11 +277,10 @@ std::string regroup_line(const RunSummary& run) {
   if (!run.defined(metric("gpu_changes"))) {
     return "";
   }
-  return captioned("lost GPUs",
-                   fmt::format("{} changes; {} copies made again ({} GiB from other GPUs, {} GiB from outside), for "
-                               "which instances stood still {} s",
-                               f("gpu_changes"), f("remade_copies"), f("remade_moved_gib"), f("remade_reloaded_gib"),
-                               f("remaking_s")));
+  return captioned("lost GPUs", fmt::format("{}; {} made again ({} GiB from other GPUs, {} GiB from outside), for "
+                                            "which instances stood still {} s",
+                                            count_of(f("gpu_changes"), "change"), count_of(f("remade_copies"), "copy"),
+                                            f("remade_moved_gib"), f("remade_reloaded_gib"), f("remaking_s")));
 }
 
 std::string memory_line(const RunSummary& run) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "sim/core/check.h"
+#include "sim/core/text.h"
 #include "sim/scenario/scenario.h"
 #include "sim/study/job_runner.h"
 
@@ -148,8 +149,8 @@ CapacityAnswer CapacityChain::ask(const CapacityRow& row, int instances) {
 std::string CapacityChain::failure(const CapacityRow& row, const std::string& where) const {
   const LoadPoint& p = row.answer->point;
   const double each = p.offered / row.answer->instances;
-  const std::string beside =
-      fmt::format("{} instances{} ", row.instances, out_.best ? ", " + where + "," : std::string());
+  const std::string beside = count_of(row.instances, "instance") + (out_.best ? ", " + where + ", " : std::string(" "));
+  const bool one = row.instances == 1;
   if (!row.answer->refused.empty()) {
     return row.answer->refused;
   }
@@ -159,11 +160,11 @@ std::string CapacityChain::failure(const CapacityRow& row, const std::string& wh
                                  ? fmt::format("; its KV pool admits {:.0f} requests", std::floor(room))
                                  : "";
   if (p.slo.excess <= 0) {
-    return fmt::format("{}are overloaded at {:.4g} requests/s each{}", beside, each, admits);
+    return fmt::format("{}{} overloaded at {:.4g} requests/s each{}", beside, one ? "is" : "are", each, admits);
   }
   const std::string term = name_of(question_.options.slo.terms[static_cast<std::size_t>(p.slo.limit)]);
-  return fmt::format("{}do not hold {} at {:.4g} requests/s each: {:.3g} times what is allowed{}", beside, term, each,
-                     std::exp(p.slo.excess), admits);
+  return fmt::format("{}{} not hold {} at {:.4g} requests/s each: {:.3g} times what is allowed{}", beside,
+                     one ? "does" : "do", term, each, std::exp(p.slo.excess), admits);
 }
 
 // Of prefill instances the bounds on TTFT, of decode ones the others: what another pool does is not theirs. None where a
@@ -201,7 +202,7 @@ bool CapacityChain::beats_best(const CapacityRow& row, double by) {
 // Why a row that holds is not the best.
 std::string CapacityChain::beaten_words(const CapacityRow& row, const CapacityRow& best) {
   const int nodes = nodes_of({row.design, row.instances}), of_best = nodes_of({best.design, best.instances});
-  const std::string held = fmt::format("holds on {} node{}", nodes, nodes == 1 ? "" : "s"), name = name_of(best.design);
+  const std::string held = "holds on " + count_of(nodes, "node"), name = name_of(best.design);
   if (nodes > of_best) {
     return fmt::format("{}; {} needs {}", held, name, of_best);
   }
@@ -316,8 +317,8 @@ void CapacityChain::settle(CapacityRow row) {
 
 void CapacityChain::reject_by_bound(CapacityRow row, const Room& room) {
   row.status = CapacityStatus::kBound;
-  row.reason = fmt::format("needs at least {} instance{} by {}; {} leave room for {}", row.bound,
-                           row.bound == 1 ? "" : "s", row.reason, room.words, std::max(0, room.instances));
+  row.reason = fmt::format("needs at least {} by {}; {} leave room for {}", count_of(row.bound, "instance"), row.reason,
+                           room.words, std::max(0, room.instances));
   settle(std::move(row));
 }
 

@@ -14,6 +14,7 @@
 #include "policies/rebalance/keep_in_place.h"
 #include "policies/rebalance/migration.h"
 #include "sim/core/mapped.h"
+#include "sim/core/text.h"
 #include "sim/domain/placement.h"
 #include "sim/report/format.h"
 
@@ -187,18 +188,18 @@ std::string plan_summary(const PlacementPlan& plan, const PlanRequest& request, 
   const int copies = plan.copies_on_fullest_gpu();
   const double gib = request.expert_bytes ? to_gib(*request.expert_bytes) : 0;
   std::string out = fmt::format(
-      "{}: {} layers of {} experts on {} GPUs; {} extra {} on the fullest GPU\n"
+      "{}: {} layers of {} experts on {} GPUs; {} on the fullest GPU\n"
       "  balancedness, mean over layers: {:.4f} with experts in order and no copies, {:.4f} with this plan\n"
       "  physical experts on the fullest GPU: {}{}\n",
-      plan.policy, plan.layers.size(), plan.experts, plan.gpus, copies, copies == 1 ? "copy" : "copies",
-      mean(figures.before), mean(figures.after), fullest,
+      plan.policy, plan.layers.size(), plan.experts, plan.gpus, count_of(copies, "extra copy"), mean(figures.before),
+      mean(figures.after), fullest,
       request.expert_bytes ? fmt::format(" ({:.3f} GiB)", static_cast<double>(fullest) * gib)
                            : "; their bytes are not known: the request has neither model nor expert_bytes");
   if (!request.previous) {
     return out + "  moved: not known, the request names no previous plan\n";
   }
-  out += fmt::format("  balancedness of the previous plan on these loads: {:.4f}\n  moved: {} copies",
-                     mean(figures.previous), *figures.moved_copies);
+  out += fmt::format("  balancedness of the previous plan on these loads: {:.4f}\n  moved: {}", mean(figures.previous),
+                     count_of(*figures.moved_copies, "copy"));
   const std::optional<double> moved = moved_bytes(figures, request);
   return out + (moved ? fmt::format(" ({:.3f} GiB)\n", to_gib(Bytes(*moved))) : "\n");
 }
