@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kUsualParts = 64;
+constexpr int kUsualParts = 64;
 
 SweepRequest request_of(const po::variables_map& values, std::vector<SweepAxis> axes) {
   SweepRequest request;
@@ -127,8 +127,9 @@ int sweep(const std::vector<std::string>& words, po::variables_map values, std::
   control.shown = json.wanted() ? std::vector<std::string>{} : columns_of_text(request);
   if (values["slurm"].as<bool>()) {
     const std::size_t left = prepare_sweep(request, target, control);
-    const auto parts = static_cast<int>(std::clamp<std::size_t>(left, 1, kUsualParts));
-    values.insert({"array", po::variable_value(boost::any(parts), true)});
+    const int most = values.count("array") > 0 ? values["array"].as<int>() : kUsualParts;
+    const auto parts = static_cast<int>(std::clamp<std::size_t>(left, 1, static_cast<std::size_t>(most)));
+    values.insert_or_assign("array", po::variable_value(boost::any(parts), false));
     std::cout << hand_to_slurm(words, values, target);
     return 0;
   }

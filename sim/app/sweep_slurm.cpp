@@ -50,7 +50,7 @@ void add_slurm_options(po::options_description& options) {
       "run nothing here: write OUTPUT/slurm/submit.sh, which submits the sweep to Slurm as an array of "
       "parts and a job after them that gathers the results. Needs -o, a folder that all nodes share")(
       "submit", po::bool_switch(), "with --slurm: also run that script")(
-      "array", po::value<int>(), "with --slurm: number of parts; default 64, or one per point where there are fewer")(
+      "array", po::value<int>(), "with --slurm: number of parts, at most one per point; default 64")(
       "partition", po::value<std::string>(),
       "with --slurm: partition; accounts and the like by sbatch's SBATCH_ACCOUNT, "
       "SBATCH_QOS, ...")("time", po::value<std::string>(), "with --slurm: time limit of a part, as sbatch takes it");
