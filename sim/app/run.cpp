@@ -137,7 +137,7 @@ void add_other_seeds(std::span<const Scenario> others, const RunSettings& settin
       keys_of(others), {store, [](const RunSummary& run) { return store_text(kSummaryFormat, run); }, stored_summary});
   const std::vector<std::size_t> left = runner.left();
   if (const std::size_t before = others.size() * policies - left.size(); before > 0 && !settings.quiet) {
-    std::cerr << fmt::format("epsim: {} {} finished before\n", count_of(before, "run"), before == 1 ? "was" : "were");
+    std::cerr << fmt::format("epsim: {} already finished\n", count_of(before, "run"));
   }
   std::ofstream nowhere;
   ProgressOptions options = progress_options(settings);

@@ -92,8 +92,7 @@ SweepOutcome run_with_progress(const SweepRequest& request, const fs::path& targ
   std::int64_t done = 0;
   control.on_start = [&](std::size_t to_run, std::size_t before) {
     if (before > 0 && !quiet) {
-      std::cerr << fmt::format("epsim: {} {} finished before\n", count_of(before, "point"),
-                               before == 1 ? "was" : "were");
+      std::cerr << fmt::format("epsim: {} already finished\n", count_of(before, "point"));
     }
     line = &board.add("sweep", static_cast<std::int64_t>(to_run));
   };

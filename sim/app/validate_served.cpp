@@ -16,6 +16,7 @@
 #include "sim/app/served_run.h"
 #include "sim/app/served_summary.h"
 #include "sim/core/files.h"
+#include "sim/core/text.h"
 #include "sim/report/folder_report.h"
 #include "sim/report/format.h"
 #include "sim/report/progress.h"
@@ -81,7 +82,7 @@ std::optional<std::vector<std::optional<ServedRun>>> run_with_line(const ServedR
   control.overwrite = overwrite;
   control.on_start = [&](std::size_t to_run, std::size_t before) {
     if (before > 0 && !quiet) {
-      std::cerr << fmt::format("epsim: {} scenarios were finished before\n", before);
+      std::cerr << fmt::format("epsim: {} already finished\n", count_of(before, "scenario"));
     }
     line = &board.add("served", static_cast<std::int64_t>(to_run));
   };

@@ -293,7 +293,7 @@ TEST_CASE("a table is run, kept, and told: equal rows once, the same figures as 
                              "nowhere is not a GPU", "a100", "1-8", "results: out"});
   check_contains(first.err, {"2 of 2 scenarios"});
   const Outcome again = run_epsim(dir, command + " --json");
-  check_contains(again.err, {"2 scenarios were finished before"});
+  check_contains(again.err, {"2 scenarios already finished"});
   const auto json = nlohmann::json::parse(again.out);
   const Outcome run =
       run_epsim(dir, "run " + small_scenario() +

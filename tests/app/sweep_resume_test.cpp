@@ -45,7 +45,7 @@ TEST_CASE("sweep: killed at any moment, it goes on to the same bytes and recompu
     const Outcome resumed = run_epsim(dir, loud + folder.filename().string());
     REQUIRE_MESSAGE(resumed.exit_code == 0, resumed.err);
     // One part may have been cut short by the kill: its header counts above, and the sweep makes it again.
-    const auto said = resumed.err.find(" points were finished before");
+    const auto said = resumed.err.find(" already finished");
     const std::size_t kept = said == std::string::npos ? 0 : std::stoul(resumed.err.substr(std::strlen("epsim: ")));
     CHECK_MESSAGE((kept == finished || kept + 1 == finished), resumed.err);
     CHECK(contents(folder) == whole);
@@ -179,7 +179,7 @@ TEST_CASE("sweep: parts of it in any order, and the command without --shard gath
   CHECK(finished_parts(dir / "out/points") == 12);
   std::string loud = job;
   loud.erase(loud.find(" -q"), 3);
-  CHECK(run_epsim(dir, loud + "out").err.find("12 points were finished before") != std::string::npos);
+  CHECK(run_epsim(dir, loud + "out").err.find("12 points already finished") != std::string::npos);
   CHECK(contents(dir / "out") == contents(dir / "whole"));
   // A part that was not run is made up for.
   CHECK(run_epsim(dir, job + "late --shard 1/2").exit_code == 0);
