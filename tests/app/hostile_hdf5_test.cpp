@@ -1,10 +1,12 @@
 // HDF5 files whose headers claim what they do not hold: each is refused with exit code 2, the name of the data set, and
 // within 256 MiB. A header is a few kilobytes, whatever it claims.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <hdf5.h>
 #include <zlib.h>
 
 #include <cstdint>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -170,4 +172,22 @@ TEST_CASE("HDF5: half floats of 16,384 columns in one chunk of 512 MiB, half a m
     file.dataset("/loads/tokens", H5T_STD_I64LE, {kRows, 1}, {kRows, 1});
   }
   check_refused(dir, "half.h5", {"/loads/counts", "536870912 bytes in a chunk", "134217728"});
+}
+
+TEST_CASE("HDF5: a chunk that claims 4 GiB of a file of kilobytes") {
+  const TempDir dir;
+  {
+    HostileFile file(dir / "chunk.h5", 64);
+    file.dataset("/loads/counts", H5T_STD_U32LE, {1, 16, 1, 64}, {1, 16, 1, 64}, deflated_zeros(1 << 20).substr(0, 64));
+    file.dataset("/loads/tokens", H5T_STD_I64LE, {1, 1}, {1, 1});
+  }
+  std::string bytes = epsim::test::slurp(dir / "chunk.h5");
+  // A node of the index of chunks, type 1: the first key's 4 bytes behind a header of 24 are what the chunk takes.
+  const std::size_t node = bytes.find(std::string("TREE\1", 5));
+  REQUIRE(node != std::string::npos);
+  REQUIRE(bytes.substr(node + 24, 4) == std::string("\x40\0\0\0", 4));
+  bytes.replace(node + 24, 4, "\xff\xff\xff\xff");
+  std::ofstream(dir / "chunk.h5", std::ios::binary) << bytes;
+  check_refused(dir, "chunk.h5",
+                {"/loads/counts", fmt::format("4294967295 stored bytes of a file of {}", bytes.size())});
 }

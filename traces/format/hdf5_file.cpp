@@ -71,6 +71,12 @@ void Hdf5Dataset::check_size() const {
     fail(fmt::format("this claims {} rows of {} values and holds {} bytes; it is sparse, or damaged.", rows(), row,
                      stored));
   }
+  // The library takes memory for what is stored before it finds that the file ends.
+  const Hdf5Handle file(H5Iget_file_id(handle_.id()), H5Fclose);
+  hsize_t all = 0;
+  if (H5Fget_filesize(file.id(), &all) >= 0 && stored > whole(all)) {
+    fail(fmt::format("this claims {} stored bytes of a file of {}; the file is damaged.", stored, all));
+  }
 }
 
 // The library reads chunks whole, and unpacks them whole.
