@@ -11,10 +11,11 @@ cmake -S "$here/../.." -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_UNIT
   -DCMAKE_CXX_FLAGS="-O1 -g1 -fsanitize=thread -I$here/threads" -DCMAKE_EXE_LINKER_FLAGS=-fsanitize=thread >/dev/null
 # shellcheck disable=SC2046,SC2086
 ninja -C "$build" $(printf '%s_tests ' $suites) >/dev/null
+export TSAN_OPTIONS="exitcode=66 history_size=4 suppressions=$here/threads/suppressions.txt"
 failed=0
 for suite in $suites; do
   rc=0
-  (cd "$here/../.." && TSAN_OPTIONS="exitcode=66 history_size=4" "$build/tests/$suite/${suite}_tests") >"$build/$suite.log" 2>&1 || rc=$?
+  (cd "$here/../.." && "$build/tests/$suite/${suite}_tests") >"$build/$suite.log" 2>&1 || rc=$?
   echo "$suite: exit code $rc, $(grep -c 'WARNING: ThreadSanitizer' "$build/$suite.log" || true) reports"
   [ "$rc" = 0 ] || failed=1
 done
