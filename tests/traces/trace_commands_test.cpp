@@ -80,7 +80,10 @@ TEST_CASE("a slice of rows and layers, with its labels") {
   CHECK(counts == std::vector<double>{2, 2, 2, 2});
   CHECK(tokens[0] == 15);
   CHECK(*cut.table("load_rows").numbers("step") == std::vector<std::int64_t>{8, 9});
-  CHECK(contains(message([&] { trace_slice(folder / "t.h5", {.layers = {3}}, folder / "x.h5"); }), "which has 2, 5"));
+  CHECK(contains(message([&] { trace_slice(folder / "t.h5", {.layers = {3}}, folder / "x.h5"); }),
+                 "layer 3 is not in the trace, which has 2, 5"));
+  trace_slice(folder / "t.h5", {.layers = {5, 5}}, folder / "twice.h5");  // asked for twice, and there
+  CHECK(TraceFile(folder / "twice.h5").info().layer_numbers == std::vector<int>{5});
   CHECK(contains(message([&] { trace_slice(folder / "t.h5", {.first_row = 3}, folder / "x.h5"); }), "nothing is left"));
   CHECK(contains(message([&] { trace_slice(folder / "t.h5", {.rows = 9}, folder / "x.h5"); }),
                  "0:9 is not in the trace, which has 3 load rows"));

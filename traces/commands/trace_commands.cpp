@@ -130,9 +130,11 @@ class Slicer {
         layers_.push_back(l);
       }
     }
-    if (!slice.layers.empty() && layers_.size() != slice.layers.size()) {
-      throw InputError({trace.name(), 0, "layers"},
-                       fmt::format("not every layer asked for is in the trace, which has {}.", fmt::join(have, ", ")));
+    for (const int layer : slice.layers) {
+      if (std::find(have.begin(), have.end(), layer) == have.end()) {
+        throw InputError({trace.name(), 0, "layers"},
+                         fmt::format("layer {} is not in the trace, which has {}.", layer, fmt::join(have, ", ")));
+      }
     }
     first_row_ = slice.first_row;
     rows_ = length_of("rows", "load rows", slice.first_row, slice.rows, trace.load_rows());
