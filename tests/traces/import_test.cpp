@@ -300,6 +300,11 @@ TEST_CASE("sequences that do not fit the ids are refused") {
   CHECK(contains(with("first_row,num_tokens\n0,1\n"), "ends before it"));
   CHECK(contains(with("first_row,num_tokens\n0,3\n"), "holds 2 tokens, its table of sequences 3"));
   CHECK(contains(with("first_row,count\n0,3\n"), "first_row and num_tokens"));
+  // Without the table these tokens would be of one sequence, and counts have none.
+  for (const std::string text : {"token,layer,e0,e1\n0,0,1,2\n", "step,layer,expert,count\n0,0,1,2\n"}) {
+    CHECK(contains(import_error("t.csv", text, {.experts = 4, .top_k = 2, .sequences = folder / "sequences.csv"}),
+                   "takes no table of sequences; numpy and token_binary do"));
+  }
 }
 
 }  // namespace

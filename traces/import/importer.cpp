@@ -70,7 +70,12 @@ void import_trace(const std::filesystem::path& file, const std::string& format, 
   if (!std::filesystem::exists(file)) {
     throw InputError({file.string(), 0, ""}, "there is no such file.");
   }
-  chosen(file, format).run(file, options, sink);
+  const TraceImporter& importer = chosen(file, format);
+  if (!options.sequences.empty() && importer.name != "numpy" && importer.name != "token_binary") {
+    throw InputError({file.string(), 0, "sequences"},
+                     fmt::format("{} takes no table of sequences; numpy and token_binary do.", importer.name));
+  }
+  importer.run(file, options, sink);
 }
 
 }  // namespace epsim
