@@ -101,6 +101,10 @@ int init_verb(const std::vector<std::string>& words) {
   }
   request.gpus_per_node = gpus_used(values, find_node(request.node).spec);
   if (values.count("pd") > 0) {
+    if (!values["nodes"].defaulted()) {
+      throw InputError({"", 0, "nodes"},
+                       "--pd says how many nodes each of its two instances has; give one of the two.");
+    }
     read_pd(values["pd"].as<std::string>(), request);
   }
   const FileOutput out(values, "-");

@@ -23,6 +23,9 @@ TEST_CASE("init writes a scenario that validate and run accept, with the engine'
                  {"24 GPUs", "1 x prefill instance of 1 x 8 GPUs", "1 x decode instance of 2 x 8 GPUs"});
   CHECK(run_epsim(dir, model + "--pd 1:2 -o apart.yaml").exit_code == 2);
   CHECK(run_epsim(dir, model + "--pd 1-2").exit_code == 2);
+  const Outcome both = run_epsim(dir, model + "--pd 1:2 --nodes 4");  // 3 nodes or 4
+  CHECK(both.exit_code == 2);
+  check_contains(both.err, {"`nodes`: --pd says how many nodes", "give one of the two"});
   CHECK(run_epsim(dir, "init --node DGX-H200").exit_code == 2);
   CHECK(run_epsim(dir, "init --model olmoe-1b-7b --node DGX-H200 --nodes 0").err ==
         "epsim: `nodes`: 0 nodes: an instance has at least one.\n");
