@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "models/catalogue/data_files.h"
 #include "models/catalogue/model_catalogue.h"
@@ -16,9 +18,8 @@ namespace epsim {
 namespace {
 
 void read_model(ConfigReader& root, PlanRequest& request) {
-  if (root.has("model")) {
-    const std::string name = root.required<std::string>("model");
-    request.model = find_model(looks_like_path(name) ? root.path("model").string() : name);
+  if (const auto name = root.maybe<std::string>("model")) {
+    request.model = find_model(looks_like_path(*name) ? root.path("model").string() : *name);
     request.expert_bytes = request.model->expert_bytes();
   }
   if (const auto given = root.maybe<Bytes>("expert_bytes", Bound::kPositive)) {
@@ -36,6 +37,8 @@ LoadWindow read_weights(ConfigReader& root) {
     root.check(rows[l].size() == experts, "weights",
                fmt::format("layer {} has {} loads and layer 0 has {}; every layer has one load per expert.", l,
                            rows[l].size(), experts));
+    root.check(std::isfinite(std::accumulate(rows[l].begin(), rows[l].end(), 0.0)), "weights",
+               fmt::format("the loads of layer {} add up to more than a number can hold.", l));
     std::copy(rows[l].begin(), rows[l].end(), out.layer(static_cast<int>(l)).begin());
   }
   return out;
@@ -45,6 +48,7 @@ LoadWindow read_loads(ConfigReader& root, const PlanRequest& request) {
   const Seed seed = static_cast<Seed>(root.optional<std::int64_t>("seed", 0));
   root.check(root.has("weights") != root.has("trace"), "weights",
              "give the loads either here, as [layer][expert], or as a `trace`: exactly one of the two.");
+  ConfigReader trace = root.section("trace");
   if (root.has("weights")) {
     LoadWindow load = read_weights(root);
     root.check(
@@ -57,7 +61,6 @@ LoadWindow read_loads(ConfigReader& root, const PlanRequest& request) {
     return load;
   }
   root.check(request.model.has_value(), "model", "a trace is read for a model: name it.");
-  ConfigReader trace = root.section("trace");
   return read_load_window(trace, *request.model, seed);
 }
 
@@ -191,10 +194,7 @@ void read_migration(ConfigReader& root, PlanRequest& request) {
   root.check(request.previous || !root.has("keep"), "keep", "there is no `previous` plan to keep anything of.");
   root.check(request.previous || !root.has("migration_limit"), "migration_limit",
              "there is no `previous` plan to migrate from.");
-  if (!request.previous) {
-    return;
-  }
-  const bool slots = placement_policy_entry(request.policy, root).keeps_slots;
+  const bool slots = request.previous && placement_policy_entry(request.policy, root).keeps_slots;
   const std::string keep = root.choice("keep", {"none", "slots", "gpus", "gpus_in_node"}, slots ? "slots" : "none");
   if (keep != "none") {
     request.keep = keep == "slots" ? Keep::kSlots : keep == "gpus" ? Keep::kGpus : Keep::kGpusInNode;

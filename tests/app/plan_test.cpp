@@ -389,7 +389,7 @@ TEST_CASE("plan: wrong requests end with a clear error and no file") {
   const std::vector<WrongPlan> rows = {
       {"not JSON", "{\"policy\": \"eplb\",\n\"weights\": [[1, 2", {"request.json:2", "JSON"}},
       {"not JSON, but YAML", "policy: eplb\n", {"request.json:1", "JSON"}},
-      {"unknown key", with("num_gpu", 2), {"num_gpu", "num_gpus"}},
+      {"unknown key", with("num_gpu", 2), {"num_gpu", "num_gpus", "model", "trace", "keep", "migration_limit"}},
       {"unknown option", with("options", {{"mod", "auto"}}), {"options.mod", "mode"}},
       {"unknown value", with("options", {{"ties", "libstdc"}}), {"options.ties", "libstdcxx"}},
       {"unknown policy", with("policy", "elpb"), {"elpb", "eplb"}},
@@ -398,6 +398,7 @@ TEST_CASE("plan: wrong requests end with a clear error and no file") {
       {"no loads", with("weights", nullptr), {"weights", "trace"}},
       {"ragged weights", with("weights", {{1, 2, 3, 4}, {1, 2, 3}}), {"weights", "layer 1 has 3"}},
       {"negative weight", with("weights", {{1, 2, 3, -4}}), {"weights", "negative"}},
+      {"loads without a sum", with("weights", {{1, 2, 3, 4}, {1e308, 1e308, 3, 4}}), {"weights", "of layer 1 add up"}},
       {"word for a weight", with("weights", {{1, 2, 3, "x"}}), {"weights", "x"}},
       {"no GPUs", with("num_gpus", nullptr), {"num_gpus", "required"}},
       {"zero GPUs", with("num_gpus", 0), {"num_gpus"}},
