@@ -39,7 +39,8 @@ void warn_of_graphs(const InstancePool& pool, std::vector<std::string>& out) {
 
 void warn_of_low_latency(const InstancePool& pool, std::vector<std::string>& out) {
   const DispatchOptions& decodes = pool.dispatch.decode_steps != nullptr ? *pool.dispatch.decode_steps : pool.dispatch;
-  if (decodes.network.transport != Transport::kDeepEpLowLatency) {
+  const bool stand_in = pool.serving.engine.starts_with("trtllm");  // for kernels that take any number of tokens
+  if (decodes.network.transport != Transport::kDeepEpLowLatency || stand_in) {
     return;
   }
   const std::int64_t most = kLowLatencyTokens * pool.parallelism.attention_tp;

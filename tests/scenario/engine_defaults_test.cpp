@@ -462,6 +462,9 @@ TEST_CASE("what an engine would refuse or change is a warning with the reason") 
   // 128 tokens a GPU, 8 GPUs a DP rank.
   CHECK(warnings({h200, "dispatch.transport=deepep_low_latency", "serving.chunked_prefill_size=1024"}).empty());
   CHECK(has(warnings({h200, "dispatch.transport=deepep_low_latency", "serving.chunked_prefill_size=1025"}), "1024"));
+  // TensorRT-LLM's own kernels, for which DeepEP's stand in, take a whole batch (max_num_tokens).
+  const std::string trtllm = "serving={engine: trtllm, max_num_tokens: 8192}";
+  CHECK(warnings({h200, "dispatch.transport=deepep_low_latency", trtllm}).empty());
   // 0.4 s x (64 / 256)^3 an exchange, twice in each of OLMoE's 16 layers.
   CHECK(has(warnings({"cluster.nodes=8", "network.model=max_min"}), "a step of 16 MoE layers 0.2 s"));
   CHECK(warnings({"network.model=max_min"}).empty());
