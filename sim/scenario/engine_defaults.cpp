@@ -25,9 +25,6 @@ bool has_deep_ep(const ClusterSpec& cluster, const NetworkProfile& links) {
   return (cluster.node.gpus == 1 || measured(links.intra)) && (cluster.nodes == 1 || measured(links.inter));
 }
 
-constexpr std::int64_t kLowLatencyTokens = 128;  // a GPU: SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK,
-                                                 // layers/moe/ep_moe/token_dispatcher.py
-
 void warn_of_graphs(const InstancePool& pool, std::vector<std::string>& out) {
   if (pool.serving.graphs.enabled && !can_capture(pool.dispatch)) {
     const bool deep_ep = pool.dispatch.network.transport == Transport::kDeepEpNormal;
@@ -39,23 +36,23 @@ void warn_of_graphs(const InstancePool& pool, std::vector<std::string>& out) {
 
 void warn_of_low_latency(const InstancePool& pool, std::vector<std::string>& out) {
   const DispatchOptions& decodes = pool.dispatch.decode_steps != nullptr ? *pool.dispatch.decode_steps : pool.dispatch;
-  const bool stand_in = pool.serving.engine.starts_with("trtllm");  // for kernels that take any number of tokens
-  if (decodes.network.transport != Transport::kDeepEpLowLatency || stand_in) {
+  const std::int64_t of_gpu = find_engine(pool.serving.engine).low_latency_tokens;
+  if (decodes.network.transport != Transport::kDeepEpLowLatency || of_gpu == 0) {
     return;
   }
-  const std::int64_t most = kLowLatencyTokens * pool.parallelism.attention_tp;
+  const std::int64_t most = of_gpu * pool.parallelism.attention_tp;
   if (pool.dispatch.decode_steps == nullptr && pool.serving.role != InstanceRole::kDecode &&
       pool.serving.token_budget > most) {
     out.push_back(fmt::format(
         "deepep_low_latency takes {} tokens a GPU in SGLang's default, {} a DP rank; prompts come in chunks of "
         "up to {}. deepep_auto takes the normal kernels for them.",
-        kLowLatencyTokens, most, pool.serving.token_budget));
+        of_gpu, most, pool.serving.token_budget));
   }
   if (pool.serving.max_running_requests > most) {
     out.push_back(
         fmt::format("deepep_low_latency takes {} tokens a GPU in SGLang's default, {} a DP rank; {} requests "
                     "may run at once.",
-                    kLowLatencyTokens, most, pool.serving.max_running_requests));
+                    of_gpu, most, pool.serving.max_running_requests));
   }
 }
 

@@ -54,6 +54,7 @@ EngineProfile trtllm_1_x() {
       .own_rebalance =
           "TensorRT-LLM's load balancer loads experts from the hosts' memory, some layers in every iteration, which is "
           "not modelled",
+      .low_latency_tokens = 0,
       .router = Router::kEvenRequests};
 }
 
