@@ -136,9 +136,21 @@ std::string take_usual_scenarios(const DiagnosisRequest& request, DiagnosisQuest
   }
 }
 
+// What the scenario says itself.
+void refuse_beside_scenario(const DiagnosisRequest& request) {
+  const char* key = !request.model.empty()                    ? "model"
+                    : request.node != DiagnosisRequest{}.node ? "node"
+                    : request.nodes                           ? "nodes"
+                                                              : nullptr;
+  if (!request.scenario.empty() && key != nullptr) {
+    throw InputError({"", 0, key}, "the scenario says that; give one of the two, or change the scenario with --set.");
+  }
+}
+
 }  // namespace
 
 DiagnosisQuestion read_question(const DiagnosisRequest& request) {
+  refuse_beside_scenario(request);
   DiagnosisQuestion out = read_windows(request);
   std::string deployment;
   if (request.scenario.empty()) {
