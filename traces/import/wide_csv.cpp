@@ -66,7 +66,9 @@ Gathered gather(CsvReader& rows, std::size_t layer, const std::vector<std::size_
       rows.fail(layer, "the file holds more than 2^27 counts; convert it in parts.");
     }
     if (!g.layers[found->second].emplace(static_cast<int>(number), std::move(values)).second) {
-      rows.fail(layer, fmt::format("layer {} occurs twice for the same {}.", number, fmt::join(g.titles, ", ")));
+      rows.fail(layer, g.titles.empty()
+                           ? fmt::format("layer {} occurs twice; rows need a column that tells them apart.", number)
+                           : fmt::format("layer {} occurs twice for the same {}.", number, fmt::join(g.titles, ", ")));
     }
   }
   return g;
