@@ -209,6 +209,9 @@ void check_use(const po::variables_map& values, bool topology, bool keys) {
   if (!topology && values.count("output") > 0) {
     throw InputError({"", 0, "output"}, "this option is for --topology; lists go to standard output.");
   }
+  if (!topology && !values["nodes"].defaulted()) {
+    throw InputError({"", 0, "nodes"}, "this option is for --topology; lists have no number of nodes.");
+  }
   if (topology && (values["json"].as<bool>() || values.count("topic") > 0)) {
     throw InputError({"", 0, "topology"}, "a drawing takes neither --json nor a topic.");
   }

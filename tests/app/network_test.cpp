@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/app/process.h"
+#include "tests/support/errors.h"
 
 using epsim::test::Outcome;
 using epsim::test::run_epsim;
@@ -36,6 +37,9 @@ TEST_CASE("list --topology draws a scenario's cluster") {
   const Outcome again = run_epsim(dir, "list --topology " + small_scenario() + " -o a.dot");
   CHECK(again.exit_code == 2);
   CHECK(again.err.find("--overwrite") != std::string::npos);
+  const Outcome undrawn = run_epsim(dir, "list models --nodes 4");
+  CHECK(undrawn.exit_code == 2);
+  epsim::test::check_contains(undrawn.err, {"`nodes`: this option is for --topology"});
   const Outcome kind = run_epsim(dir, "list --topology " + small_scenario() + " -o a.png");
   CHECK(kind.exit_code == 2);
   CHECK(kind.err.find("dot -Tsvg") != std::string::npos);
