@@ -105,7 +105,7 @@ class Instance {
   void take_in(Ticks now);
   bool align_prompts();
   Formed form_batches(Ticks now, RunCounters& counters, Fingerprint& fingerprint);
-  // `waited`: since then, before the step.
+  // `waited`: from `since` on, before the step.
   StepCost price(Ticks now, const StepCost& waited, Ticks since, const RunControl& control);
 
   const InstanceSpec& spec_;

@@ -33,7 +33,7 @@ std::string kept_text(const CapacityPlan& plan, const LoadPoint& p) {
   return out;
 }
 
-// Where no request is late, the score has half a one for the search and three for the interval (share_condition()).
+// Where no request is late, the score counts half of one for the search, and three for the interval (share_condition()).
 std::string late_text(const LoadPoint& p, const SloTermScore& score) {
   return score.value * static_cast<double>(p.measured_requests) < 1
              ? fmt::format("none (< {:.2f})", 100 * score.half_width)

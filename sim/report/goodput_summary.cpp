@@ -285,11 +285,11 @@ std::string cost_note(const LoadPoint& probe, const std::string& policy, std::si
     return "";
   }
   return fmt::format(
-      "{} changes so little with the rate that {} takes {} requests a rate to settle it to {:g} %, or more ({} at "
-      "most); "
-      "so may each of the {} searches. A wider --tolerance, or fewer --seeds or policies, cost less (docs/slo.md).",
+      "{} changes so little with the rate that {} needs {} requests or more at each rate ({} at most) to settle it to "
+      "{:g} %, and each of the {} searches may. A wider --tolerance, fewer --seeds or fewer policies cost less "
+      "(docs/slo.md).",
       name_of(o.slo.terms.at(static_cast<std::size_t>(probe.slo.limit))), policy, grouped(probe.requests),
-      o.tolerance * 100, grouped(kMostSloRequests), searches);
+      grouped(kMostSloRequests), o.tolerance * 100, searches);
 }
 
 std::string measured_part_rule(const GoodputOptions& o) {

@@ -339,7 +339,7 @@ void read_demand(CapacityGiven& given, CapacityRequest& out) {
   }
   q.rate = out.asked_rate * (1 + out.growth);
   if (out.growth > 0) {
-    out.demand += fmt::format(", with {:.4g} % growth {:.6g} requests/s", 100 * out.growth, q.rate);
+    out.demand += fmt::format(", {:.6g} requests/s with {:.4g} % growth", q.rate, 100 * out.growth);
   }
 }
 

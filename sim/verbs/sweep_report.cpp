@@ -243,7 +243,8 @@ std::string failures_text(const SweepOutcome& done) {
   for (const std::string& error : done.errors) {
     out += printable(error) + "\n";
   }
-  return out + fmt::format("{} of {} points failed; the others are complete\n", done.failed, done.points);
+  return out + fmt::format("{} of {} points failed; results.csv has the figures or the error of each\n", done.failed,
+                           done.points);
 }
 
 std::string sweep_json(const SweepRequest& request, const SweepOutcome& done) {

@@ -44,7 +44,7 @@ bool is_measured(const RateChoice& choice) {
   return std::ranges::all_of(choice.by_seed, [](double rate) { return std::isfinite(rate); });
 }
 
-// Choices that a seed has no rate of failed.
+// A choice failed where some seed has no rate of it.
 void set_failed_apart(WinnerCell& cell) {
   std::erase_if(cell.choices, [&](const RateChoice& choice) {
     if (!is_measured(choice)) {

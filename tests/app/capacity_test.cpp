@@ -279,7 +279,7 @@ TEST_CASE("capacity sizes generated requests for their rate, and those of a day 
   check_contains(told.out, {"for 20 requests/s as in gamma", "20 output tokens, SLO"});
   told = run_epsim(dir, ask + "kind: gamma, rate: 20/s, burstiness: 0.05}' --growth 0.5");
   REQUIRE_MESSAGE(told.exit_code == 0, told.err);
-  check_contains(told.out, {"for 20 requests/s as in gamma", ", with 50 % growth 30 requests/s, SLO"});  // 20 x 1.5
+  check_contains(told.out, {"for 20 requests/s as in gamma", ", 30 requests/s with 50 % growth, SLO"});  // 20 x 1.5
   check_contains(slurp(dir / "plan/recommended.yaml"), {"rate: 30/s"});
 }
 
