@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "models/memory/memory_model.h"
@@ -41,8 +42,11 @@ struct GraphWishes {
   bool pad = true, speculative = false;
 };
 
+// With a constructor: where a later member of a profile throws, GCC 12 destroys a member made from nested braces twice.
 template <class T>
 struct EngineDefault {
+  EngineDefault(T of, std::string from) : value(std::move(of)), source(std::move(from)) {}
+
   T value;
   std::string source;
 };
