@@ -1,9 +1,14 @@
 // The program `epsim`: finds the verb, prints errors, picks the exit code.
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <iostream>
 #include <new>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "sim/app/command_line.h"
 #include "sim/app/manual.h"
@@ -83,10 +88,27 @@ int dispatch(std::vector<std::string> words) {
   return call_verb(kVerbs, "verb", words);
 }
 
+constexpr const char* kOutOfMemory = "epsim: the run failed: out of memory\n";
+
+// nlohmann's documents need memory to be destroyed: without it their destructors end the program.
+[[noreturn]] void end_by_exception() {
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) {
+      std::rethrow_exception(thrown);
+    }
+  } catch (const std::bad_alloc&) {
+    std::fputs(kOutOfMemory, stderr);
+    std::_Exit(1);
+  } catch (...) {
+  }
+  std::abort();
+}
+
 }  // namespace
 }  // namespace epsim::app
 
 int main(int argc, char** argv) {
+  std::set_terminate(epsim::app::end_by_exception);
   try {
     const int code = epsim::app::dispatch({argv + 1, argv + argc});
     std::cout.flush();
@@ -104,7 +126,7 @@ int main(int argc, char** argv) {
     std::cerr << "epsim: a rule of the simulation itself was broken, which is a bug in epsim: " << e.what() << "\n";
     return 1;
   } catch (const std::bad_alloc&) {
-    std::cerr << "epsim: the run failed: out of memory\n";
+    std::cerr << epsim::app::kOutOfMemory;
     return 1;
   } catch (const std::exception& e) {
     std::cerr << "epsim: the run failed: " << e.what() << "\n";
