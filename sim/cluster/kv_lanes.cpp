@@ -1,11 +1,19 @@
 #include "sim/cluster/kv_lanes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "sim/cluster/hardware_change.h"
 
 namespace epsim {
+namespace {
+
+constexpr int kEnds = 2;  // of a transfer
+
+}  // namespace
 
 KvLanes::KvLanes(const InstancePool& pool, const LinkProfile& link, const MoeSpec& model, int receivers,
                  std::vector<Fault> faults)
@@ -32,8 +40,16 @@ Bytes KvLanes::cache_of(std::int64_t prompts, std::int64_t tokens) const {
   return per_token_ * static_cast<double>(tokens) + per_prompt_ * static_cast<double>(prompts);
 }
 
+std::string KvLanes::stand_in() const {
+  int fewest = std::numeric_limits<int>::max();
+  for (const CollectiveCurve& curve : link_.curves) {
+    fewest = curve.kind == CollectiveKind::kAllToAll ? std::min(fewest, curve.gpus) : fewest;
+  }
+  return fewest > kEnds ? fmt::format("the all-to-all over {} GPUs stands in at equal wire time", fewest) : "";
+}
+
 Seconds KvLanes::transfer_time(std::int64_t tokens, bool last, double share) const {
-  return link_.time(CollectiveKind::kAllToAll, 2, cache_of(last ? 1 : 0, tokens) / (rate_ * sending_ * share)).time;
+  return link_.time(CollectiveKind::kAllToAll, kEnds, cache_of(last ? 1 : 0, tokens) / (rate_ * sending_ * share)).time;
 }
 
 double KvLanes::share_left(int lane, Ticks now) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "models/catalogue/hardware_profile.h"
@@ -49,6 +50,8 @@ class KvLanes final : public KvPath {
   int per_node() const { return per_node_; }
   int ranks_per_lane() const { return ranks_per_lane_; }
   BytesPerSecond rate() const { return rate_; }  // of a lane
+  // What was measured in place of a transfer between two nodes.
+  std::string stand_in() const;
   // What prompts leave in the cache, on all GPUs of a decode rank together.
   Bytes cache_of(std::int64_t prompts, std::int64_t tokens) const;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "sim/core/check.h"
 #include "sim/domain/affinity.h"
@@ -237,6 +238,18 @@ std::string summarize_plans(std::span<ServedInstance> instances, const MoeSpec& 
   return (per_step || apart) && first != last ? fmt::format("prefill: {}; decode: {}", first, last) : last;
 }
 
+// Keys and values travel between nodes even where every instance has one.
+std::vector<std::string> stand_ins(const Scenario& s, std::span<const ServedInstance> instances) {
+  const bool between = std::ranges::any_of(instances, [](const ServedInstance& instance) {
+    return instance.lanes.has_value() || instance.prepared->pool.cluster.nodes > 1;
+  });
+  std::vector<std::string> out = carried_over(s.compute, s.network, s.model, between);
+  if (const std::optional<KvLanes>& lanes = instances.front().lanes; lanes && !lanes->stand_in().empty()) {
+    out.push_back("KV transfers: " + lanes->stand_in());
+  }
+  return out;
+}
+
 // A policy that acts in every step may find nothing to do in any. "" where it did.
 std::string idle_policy(const Scenario& s, std::span<const ServedInstance> instances,
                         std::span<const StepTotals> totals) {
@@ -285,7 +298,7 @@ void add_details(const Scenario& s, std::span<ServedInstance> instances, RunResu
                           return instance.prepared->policy.per_step != nullptr;
                         });
   result.warnings = s.warnings;
-  result.carried_over = carried_over(s.compute, s.network, s.model, last.pool.cluster.nodes > 1);
+  result.carried_over = stand_ins(s, instances);
   describe_last(s, last, result);
   std::vector<StepTotals> all;
   for (ServedInstance& instance : instances) {

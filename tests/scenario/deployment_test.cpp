@@ -119,6 +119,26 @@ TEST_CASE("prefill and decode pools of their own sizes") {
   CHECK(run.transfers.time.count() < 40 * 3 * taking.transfer_time(234, true, 1.0).count());
 }
 
+// p4de's NICs have the all-to-all of p5 over 16 GPUs and more; a transfer has two ends.
+TEST_CASE("what stands in for links between nodes is named wherever something crosses them") {
+  const auto between = [](const std::string& deployment) {
+    const Scenario s = small({"deployment=" + deployment, "requests.count=2"});
+    std::string out;
+    for (const std::string& reason : run_policy(s, s.policies[0], {}).carried_over) {
+      out += reason + "\n";
+    }
+    return out;
+  };
+  const char *link = "links between nodes (efa-p4de)", *transfer = "KV transfers: the all-to-all over 16 GPUs";
+  const std::string none = between("{instances: 2}"), pools = between("{prefill: {}, decode: {}}"),
+                    long_prefill = between("{prefill: {nodes: 2, serving: {}}, decode: {nodes: 1, serving: {}}}");
+  CHECK(none.find(transfer) == std::string::npos);
+  test::check_contains(pools, {link, transfer});
+  test::check_contains(long_prefill, {link, transfer});
+  const std::string one_node = between("{prefill: {nodes: 1, serving: {}}, decode: {nodes: 1, serving: {}}}");
+  test::check_contains(one_node, {link, transfer});
+}
+
 // SGLang splits dense layers and head over all GPUs with DP attention: by the pool's own DP ranks, unless somebody says so
 // (--moe-dense-tp-size 1, --enable-dp-lm-head).
 TEST_CASE("each pool holds dense layers and head as its engine does with its DP ranks") {
