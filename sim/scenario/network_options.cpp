@@ -137,9 +137,9 @@ constexpr KeyTable kDispatchKeys({
     {"combine_dtype", key::one_of<DataType>(), key::by("bf16; in a pool the scenario's"),
      "Data type of tokens on their way back."},
     {"exchange_counts", key::flag(), key::by("true for nccl_p2p"), "Exchange token counts before each dispatch."},
-    {"capacity_factor", key::number(Bound::kPositive), key::by("no limit"),
+    {"capacity_factor", key::number(Bound::kPositive), key::by("no limit; in a pool the scenario's"),
      "Rows of each expert from each rank over an even share: buffers are padded to it, and what is more is dropped."},
-    {"least_capacity", key::whole(), key::is(0), "Fewest such rows."},
+    {"least_capacity", key::whole(), key::by("0; in a pool the scenario's"), "Fewest such rows."},
     {"collaborators", key::whole(Bound::kPositive), key::by("any expert"),
      "C2R's T: a token's other choices are of the T experts that most often serve tokens with its first one; all "
      "others: any."},
@@ -276,8 +276,11 @@ class DispatchReader {
     out.exchange_counts = in_.read<bool>(counts, own<bool>(counts, name).value_or(transport == Transport::kNcclP2p));
     in_.check(!out.exchange_counts || transport == Transport::kNcclP2p, "exchange_counts",
               "only nccl_p2p exchanges counts ahead; the other transports' times contain what they need.");
-    out.capacity = {in_.maybe<double>(kDispatchKeys["capacity_factor"]).value_or(0.0),
-                    in_.read<int>(kDispatchKeys["least_capacity"])};
+    const Key& least = kDispatchKeys["least_capacity"];
+    out.capacity = {own<double>(kDispatchKeys["capacity_factor"], name).value_or(0.0),
+                    in_.read<int>(least, own<int>(least, name).value_or(0))};
+    in_.check(out.capacity.factor > 0 || out.capacity.least == 0, "least_capacity",
+              "without capacity_factor no expert's rows are limited; leave least_capacity out.");
     in_.check(out.capacity.factor == 0 || (transport == Transport::kNcclP2p && out.dedup == Dedup::kNone),
               "capacity_factor", "buffers of one size hold a row a (token, expert): transport nccl_p2p, dedup none.");
     out.collaborators = collaborators(out.capacity);

@@ -241,6 +241,21 @@ TEST_CASE("attention may be spread over a node, a GPU or any divisor") {
   }
 }
 
+TEST_CASE("buffers of one size are those of all pools with the scenario's transport") {
+  const auto factors = [](const std::string& pools) {
+    const Scenario s = small({"cluster.node=DGX-H200", "deployment=" + pools,
+                              "dispatch={transport: nccl_p2p, dedup: none, capacity_factor: 1.5, least_capacity: 4}"});
+    const ExpertCapacity prefill = s.deployment.pools[0].dispatch.capacity,
+                         decode = s.deployment.pools[1].dispatch.capacity;
+    return std::vector<double>{prefill.factor, 1.0 * prefill.least, decode.factor, 1.0 * decode.least};
+  };
+  CHECK(factors("{prefill: {}, decode: {dispatch: {combine_dtype: fp8}}}") == std::vector<double>{1.5, 4, 1.5, 4});
+  CHECK(factors("{prefill: {dispatch: {capacity_factor: 2}}, decode: {dispatch: {transport: deepep_low_latency}}}") ==
+        std::vector<double>{2, 4, 0, 0});
+  test::check_contains(test::error_of<InputError>([] { small({"dispatch.least_capacity=4"}); }).what(),
+                       {"dispatch.least_capacity", "leave least_capacity out"});
+}
+
 TEST_CASE("impossible deployments are refused where they stand") {
   struct Bad {
     const char* setting;
