@@ -9,6 +9,8 @@
 namespace epsim {
 namespace {
 
+constexpr std::size_t kNamed = 40;  // of what is known; the links of a cluster are hundreds
+
 std::string describe(const InputPlace& at, const std::string& problem) {
   std::string where = at.file;
   if (at.line > 0) {
@@ -106,7 +108,10 @@ std::string unknown_name(const std::string& kind, const std::string& given, cons
   std::vector<std::string> sorted = known;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [&](const std::string& a, const std::string& b) { return distance(a) < distance(b); });
-  return fmt::format("unknown {} '{}'. Known, the nearest first: {}.", kind, given, fmt::join(sorted, ", "));
+  const std::size_t named = std::min(sorted.size(), kNamed);
+  const std::string more = named < sorted.size() ? fmt::format(" and {} more", sorted.size() - named) : "";
+  sorted.resize(named);
+  return fmt::format("unknown {} '{}'. Known, the nearest first: {}{}.", kind, given, fmt::join(sorted, ", "), more);
 }
 
 }  // namespace epsim

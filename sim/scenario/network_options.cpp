@@ -112,7 +112,8 @@ constexpr KeyTable kClusterKeys({
 constexpr FabricOptions kPlain{};
 constexpr KeyTable kFabricKeys({
     {"kind", key::one_of<FabricKind>(), key::is(kPlain.kind), "How the nodes are connected."},
-    {"nodes_per_leaf", key::whole(Bound::kPositive), key::by("all nodes"), "Nodes connected to one leaf switch."},
+    {"nodes_per_leaf", key::whole(Bound::kPositive), key::by("required with leaf_spine"),
+     "Nodes connected to one leaf switch."},
     {"oversubscription", key::number(Bound::kPositive), key::is(kPlain.oversubscription),
      "Rate into a leaf switch over its rate to the spine."},
     {"nic_attach_rate", key::byte_rate(Bound::kPositive), key::by("no limit"), "Rate between a NIC and its GPUs."},
@@ -314,6 +315,8 @@ FabricOptions read_fabric(ConfigReader& cluster_section, const ClusterSpec& clus
   FabricOptions out;
   out.kind = in.read<FabricKind>(kFabricKeys["kind"]);
   out.nodes_per_leaf = in.maybe<int>(kFabricKeys["nodes_per_leaf"]).value_or(out.nodes_per_leaf);
+  in.check(out.kind != FabricKind::kLeafSpine || out.nodes_per_leaf > 0, "nodes_per_leaf",
+           "a leaf_spine fabric needs the number of nodes on a leaf, from 1 on.");
   out.oversubscription = in.read<double>(kFabricKeys["oversubscription"]);
   out.nic_attach_rate = in.maybe<BytesPerSecond>(kFabricKeys["nic_attach_rate"]).value_or(out.nic_attach_rate);
   out.host_bridges = in.read<int>(kFabricKeys["host_bridges"]);

@@ -98,7 +98,8 @@ TEST_CASE("what is wrong with a network is said with its place") {
   };
   const Row rows[] = {
       {"cluster.fabric='{kind: torus}'", {"cluster.fabric.kind", "torus", "leaf_spine"}},
-      {"cluster.fabric='{kind: leaf_spine}'", {"nodes_per_leaf", "at least one node"}},
+      {"cluster.fabric='{kind: leaf_spine}'",
+       {"`cluster.fabric.nodes_per_leaf`", "needs the number of nodes on a leaf"}},
       {"cluster.fabric='{kind: leaf_spine, nodes_per_leaf: 1, oversubscription: 0}'",
        {"cluster.fabric.oversubscription"}},
       {"cluster.fabric='{oversubscription: 2}'", {"cluster.fabric.oversubscription", "no tier"}},

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "sim/core/check.h"
 #include "tests/support/errors.h"
 
@@ -46,6 +48,14 @@ TEST_CASE("an unknown name lists the known ones, the nearest first, ties in thei
   CHECK(unknown_name("model", "qwen3-235b", {"Qwen3-32B", "Qwen3-235B-A22B"}) ==
         "unknown model 'qwen3-235b'. Known, the nearest first: Qwen3-235B-A22B, Qwen3-32B.");
   CHECK(unknown_name("key", "x", {}) == "unknown key 'x'; none is allowed here.");
+}
+
+TEST_CASE("of very many names the nearest 40 are listed") {
+  std::vector<std::string> links(100, "gpu.port.out");
+  links.back() = "leaf0.up";
+  const std::string text = unknown_name("link", "leaf0.upp", links);
+  test::check_contains(text, {"first: leaf0.up, gpu", " and 60 more."});
+  CHECK(std::count(text.begin(), text.end(), ',') == 1 + 39);
 }
 
 TEST_CASE("a misspelling is up to two edits away, and not most of the name") {
