@@ -9,6 +9,7 @@
 #include "sim/app/validate_served.h"
 #include "sim/cluster/run_details.h"
 #include "sim/cluster/run_policy.h"
+#include "sim/core/files.h"
 #include "sim/core/quantity.h"
 #include "sim/core/text.h"
 #include "sim/scenario/read_scenario.h"
@@ -16,8 +17,19 @@
 namespace epsim::app {
 namespace {
 
+constexpr const char* kFacts = "experiments/validation";
+
+void refuse(const boost::program_options::variables_map& values, std::initializer_list<const char*> options,
+            const char* why) {
+  for (const char* option : options) {
+    if (values.count(option) > 0 && !values[option].defaulted()) {
+      throw InputError({"", 0, option}, why);
+    }
+  }
+}
+
 int show_accuracy(const std::string& folder, const JsonOutput& json) {
-  const AccuracyTable table = compute_accuracy(shipped_file(folder));
+  const AccuracyTable table = compute_accuracy(folder == kFacts ? own_file(folder) : shipped_file(folder));
   std::cout << accuracy_text(table);
   json.print(accuracy_json(table));
   return table.failures() == 0 ? 0 : 1;
@@ -71,8 +83,7 @@ int validate_verb(const std::vector<std::string>& words) {
   add_json_option(options, "the KV room by policy; with --accuracy and --served, predicted and measured figures");
   options.add_options()("policies", boost::program_options::value<std::string>()->default_value(""),
                         "policies to plan, separated by commas; default: the scenario's own");
-  options.add_options()("accuracy",
-                        boost::program_options::value<std::string>()->implicit_value("experiments/validation"),
+  options.add_options()("accuracy", boost::program_options::value<std::string>()->implicit_value(kFacts),
                         "instead of a scenario: compare with what the facts.yaml of this folder says was measured");
   boost::program_options::options_description served("options of --served");
   add_served_options(served);
@@ -89,15 +100,14 @@ int validate_verb(const std::vector<std::string>& words) {
       "measured figures. Finished runs are kept: after a kill, rerun the same command to continue.\n",
       options, {"scenario"});
   if (values.count("served") > 0) {
+    refuse(values, {"accuracy"}, "--accuracy and --served are two tables; ask for one of them.");
+    refuse(values, {"policies"}, "--served runs each point with the policy of its scenario (--set policy=...).");
     return validate_served(values);
   }
-  for (const char* option : {"layout", "output", "quick", "against"}) {
-    if (values.count(option) > 0 && !values[option].defaulted()) {
-      throw InputError({"", 0, option}, "this option is for --served.");
-    }
-  }
+  refuse(values, {"layout", "output", "quick", "against"}, "this option is for --served.");
   const JsonOutput json(values);
   if (values.count("accuracy") > 0) {
+    refuse(values, {"scenario", "policies", "set", "seed"}, "--accuracy has no scenario that this could change.");
     return show_accuracy(values["accuracy"].as<std::string>(), json);
   }
   return validate_scenario(values, json);

@@ -48,6 +48,9 @@ ServedRequest served_request_of(const po::variables_map& values) {
                          out.table.string());
   }
   out.overrides = assignments_of(values);
+  if (values.count("seed") > 0) {
+    out.overrides.push_back("seed=" + values["seed"].as<std::string>());
+  }
   return out;
 }
 

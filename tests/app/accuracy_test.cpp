@@ -37,6 +37,12 @@ TEST_CASE("a row outside its band ends with exit code 1, unless it says why") {
   const Outcome stated = run_epsim(dir, "validate --accuracy=.");
   CHECK(stated.exit_code == 0);
   check_contains(stated.out, {"outside: a reason", "0 of 0 rows left their bands; 1 more"});
+  for (const char* more : {"--policies eplb", "--set seed=2", "--seed 2", "--served points.csv"}) {
+    const Outcome refused = run_epsim(dir, std::string("validate --accuracy=. ") + more);
+    CHECK(refused.exit_code == 2);
+    check_contains(refused.err, {"--accuracy"});
+  }
+  check_contains(run_epsim(dir, "validate --accuracy").err, {"experiments/validation", "in epsim's checkout"});
   std::ofstream(dir / "facts.yaml") << "operators:\n  - {machine: a100, op: dense_gem}\n";
   CHECK(run_epsim(dir, "validate --accuracy=.").exit_code == 2);
 }

@@ -370,6 +370,10 @@ TEST_CASE("what the engines' load generators wrote is read as it is") {
   CHECK(rate.exit_code == 0);
   // The second has its lengths, of which one request failed; the first only their means.
   check_contains(rate.out, {"expressed: 2 of 2", "measured", "predicted", "those of the predicted TPOT: "});
+  const std::string seeded =
+      "validate " + small_scenario() + " --served rate.json --json -q --seed 7 -o seeded-out" + layout;
+  CHECK(nlohmann::json::parse(run_epsim(dir, seeded).out)["rows"] !=
+        nlohmann::json::parse(slurp(dir / "rate-out/served.json"))["rows"]);
   const Outcome nothing = run_epsim(dir, "validate --served vllm.json" + layout);
   CHECK(nothing.exit_code == 2);
   check_contains(nothing.err, {"name the scenario of the deployment"});
