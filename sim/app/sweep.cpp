@@ -142,7 +142,7 @@ int sweep(const std::vector<std::string>& words, po::variables_map values, std::
     std::cout << sweep_text(request, done) << "\nresults: " << target.string() << "\n";
     json.print(sweep_json(request, done));
     std::cout << (done.failed > 0 ? failures_text(done) : "");
-    return done.failed > 0 ? 1 : 0;
+    return done.listed_failed > 0 ? 1 : 0;
   });
 }
 

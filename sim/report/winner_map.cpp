@@ -78,7 +78,7 @@ class MapDrawing {
 
   std::string colour(const std::string& policy) const {
     const auto at = static_cast<std::size_t>(std::find(policies_.begin(), policies_.end(), policy) - policies_.begin());
-    return kColours[std::min(at, std::size(kColours) - 1)];
+    return policy.empty() ? "white" : kColours[std::min(at, std::size(kColours) - 1)];
   }
 
   std::string legend() const {
@@ -112,7 +112,8 @@ class MapDrawing {
     const double gain = number_of(row[axes_ + 1]);
     std::string out = fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" stroke=\"white\"/>\n",
                                   x, y, kCellWidth, kCellHeight, colour(winner));
-    std::string words = winner == text_of(row[axes_ + 4]) || !std::isfinite(gain)
+    std::string words = winner.empty() ? "none"
+                        : winner == text_of(row[axes_ + 4]) || !std::isfinite(gain)
                             ? winner
                             : fmt::format("{} {:+.0f} %", winner, 100 * gain);
     words += text_of(row.back()).empty() ? "" : " *";
@@ -125,9 +126,19 @@ class MapDrawing {
   int left_ = 8;
 };
 
-double least_gain(const WinnerMap& map) {
-  const bool one_seed = map.cells.front().choices.front().by_seed.size() == 1;
-  return one_seed ? std::max(kLeastGain, kOneSeed * map.question.tolerance) : kLeastGain;
+// Winner, gain with its interval, and over what: of a cell's choices, of which there is one or more.
+std::vector<Cell> winner_cells(const std::vector<RateChoice>& all, RateQuestion question) {
+  const bool one_seed = all.front().by_seed.size() == 1;
+  const double least_gain = one_seed ? std::max(kLeastGain, kOneSeed * question.tolerance) : kLeastGain;
+  // What gains too little is left out before the verdict, which may prefer it for its KV room.
+  std::vector<RateChoice> choices{all.front()};
+  std::copy_if(all.begin() + 1, all.end(), std::back_inserter(choices), [&](const RateChoice& choice) {
+    return !(ratio_of(choice, all.front(), question).mean <= 1 + least_gain);
+  });
+  const std::size_t chosen = verdict_against_first(choices, question).chosen;
+  question.tolerance *= chosen == 0 ? 0 : 1;  // a rate over itself is 1, whatever its bracket
+  const Estimate over = ratio_of(choices[chosen], choices.front(), question);
+  return {choices[chosen].name, over.mean - 1, over.low() - 1, over.high() - 1, choices.front().name};
 }
 
 }  // namespace
@@ -144,22 +155,9 @@ ResultTable winner_table(const WinnerMap& map) {
   out.columns.insert(out.columns.end(), {{"over", true}, {"not_compared", true}});
   for (const WinnerCell& cell : map.cells) {
     std::vector<Cell> row(cell.place.begin(), cell.place.end());
-    // What gains too little is left out before the verdict, which may prefer it for its KV room.
-    std::vector<RateChoice> choices{cell.choices.front()};
-    std::copy_if(cell.choices.begin() + 1, cell.choices.end(), std::back_inserter(choices), [&](const RateChoice& c) {
-      return !(ratio_of(c, choices.front(), map.question).mean <= 1 + least_gain(map));
-    });
-    const RateChoice& first = choices.front();
-    const std::size_t chosen = verdict_against_first(choices, map.question).chosen;
-    const RateChoice& winner = choices[chosen];
-    RateQuestion question = map.question;
-    question.tolerance *= chosen == 0 ? 0 : 1;  // a rate over itself is 1, whatever its bracket
-    const Estimate over = ratio_of(winner, first, question);
-    row.emplace_back(winner.name);
-    for (const double share : {over.mean, over.low(), over.high()}) {
-      row.emplace_back(share - 1);
-    }
-    row.emplace_back(first.name);
+    const std::vector<Cell> won = cell.choices.empty() ? std::vector<Cell>{"", kUndefined, kUndefined, kUndefined, ""}
+                                                       : winner_cells(cell.choices, map.question);
+    row.insert(row.end(), won.begin(), won.end());
     row.emplace_back(fmt::format("{}", fmt::join(cell.failed, ", ")));
     out.rows.push_back(std::move(row));
   }

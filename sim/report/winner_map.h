@@ -10,8 +10,9 @@
 namespace epsim {
 
 struct WinnerCell {
-  std::vector<std::string> place;     // a value of each axis
-  std::vector<RateChoice> choices;    // policies in the order given: the first is what there is without doing anything
+  std::vector<std::string> place;  // a value of each axis
+  // Policies in the order given: the first is what there is without doing anything. None where all failed.
+  std::vector<RateChoice> choices;
   std::vector<std::string> failed{};  // policies that have no rate there, so that nothing is compared with them
 };
 
@@ -26,8 +27,8 @@ struct WinnerMap {
 inline constexpr double kLeastGain = 0.0035;
 
 // A row a cell: the axes, `winner` (verdict_against_first among the policies that gain more than 0.35 % over the first,
-// under one seed more than twice the search's tolerance; the first where none does), its gain over the first policy
-// with its 95 % interval, as shares, and `not_compared`, the policies that failed there.
+// under one seed more than twice the search's tolerance; the first where none does; empty where all failed), its gain
+// over the first policy with its 95 % interval, as shares, and `not_compared`, the policies that failed there.
 ResultTable winner_table(const WinnerMap& map);
 
 // The cells of that table as coloured squares with the winner and its gain in %, the last axis across, the others down;

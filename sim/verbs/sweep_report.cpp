@@ -172,13 +172,13 @@ std::string winners_text(const ResultTable& winners) {
   for (const std::vector<Cell>& row : winners.rows) {
     std::vector<std::string>& cells = rows.emplace_back();
     for (std::size_t c = 0; c <= axes; ++c) {
-      cells.push_back(printable(text_of(row[c])));
+      cells.push_back(cell_text(row[c]));
     }
     const double gain = 100 * number_of(row[axes + 1]), high = 100 * number_of(row[axes + 3]);
     cells.push_back(!std::isfinite(gain)  ? "-"
                     : std::isfinite(high) ? fmt::format("{:+.1f} +- {:.1f}", gain, high - gain)
                                           : fmt::format("{:+.1f}", gain));
-    cells.push_back(printable(text_of(row[over])));
+    cells.push_back(cell_text(row[over]));
     if (failures) {
       cells.push_back(printable(text_of(row[failed])));
     }

@@ -177,7 +177,11 @@ SweepOutcome run_sweep(const SweepRequest& request, const fs::path& target, cons
   SweepOutcome out{.points = keys.size(), .tables = write_sweep_tables(request, store, sweep.manifest, control.shown)};
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const bool added = request.added > 0 && i % request.policies.size() + request.added >= request.policies.size();
-    if (!added && store.label_of(keys[i]).starts_with(kFailedLabel) && ++out.failed <= kMostErrorsKept) {
+    if (!store.label_of(keys[i]).starts_with(kFailedLabel)) {
+      continue;
+    }
+    out.listed_failed += added ? 0 : 1;
+    if (++out.failed <= kMostErrorsKept) {
       out.errors.push_back(fmt::format("point {} failed: {}", i, replaced(load_point(store, i).error, "\n ", "")));
     }
   }

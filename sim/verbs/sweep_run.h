@@ -28,6 +28,7 @@ struct SweepControl {
 struct SweepOutcome {
   bool interrupted = false;              // then only what was finished is on disk, and nothing else is filled in
   std::size_t points = 0, failed = 0;    // all of them; those that have an error
+  std::size_t listed_failed = 0;         // of policies that the request lists, not of those added to compare with
   std::vector<std::string> errors = {};  // the first few
   std::vector<ResultTable> tables = {};  // as written: "results" with a row per point; "knees" and "curve" with
                                          // goodput; "intervals" over several seeds

@@ -44,6 +44,10 @@ bool is_measured(const RateChoice& choice) {
   return std::ranges::all_of(choice.by_seed, [](double rate) { return std::isfinite(rate); });
 }
 
+bool any_choice(const WinnerMap& map) {
+  return std::ranges::any_of(map.cells, [](const WinnerCell& cell) { return !cell.choices.empty(); });
+}
+
 // A choice failed where some seed has no rate of it.
 void set_failed_apart(WinnerCell& cell) {
   std::erase_if(cell.choices, [&](const RateChoice& choice) {
@@ -114,8 +118,7 @@ std::optional<WinnerMap> rates_by_place(const SweepRequest& request, const Resul
     choice.kv_lost_share = room < row.size() ? number_of(row[room]) : 0.0;
   }
   std::ranges::for_each(out.cells, set_failed_apart);
-  std::erase_if(out.cells, [](const WinnerCell& cell) { return cell.choices.empty(); });
-  return out.cells.empty() ? std::nullopt : std::optional(std::move(out));
+  return any_choice(out) ? std::optional(std::move(out)) : std::nullopt;
 }
 
 std::optional<WinnerMap> winners_of(WinnerMap rates, const std::vector<std::string>& left_out) {
@@ -128,8 +131,7 @@ std::optional<WinnerMap> winners_of(WinnerMap rates, const std::vector<std::stri
                             [](const RateChoice& choice) { return is_reference(choice.name); });
     }
   }
-  std::erase_if(rates.cells, [](const WinnerCell& cell) { return cell.choices.empty(); });
-  return rates.axes.empty() || rates.cells.empty() ? std::nullopt : std::optional(std::move(rates));
+  return rates.axes.empty() || !any_choice(rates) ? std::nullopt : std::optional(std::move(rates));
 }
 
 std::optional<ResultTable> gains_of(const WinnerMap& rates) {

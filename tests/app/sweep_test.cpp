@@ -156,6 +156,15 @@ TEST_CASE("sweep: where a policy fails, the winner is said not to be compared wi
   CHECK(slurp(dir / "out/winners.svg").find(">base *</text>") != std::string::npos);
 }
 
+TEST_CASE("sweep: a combination where all fail is counted with the added reference, and has a row of winners.csv") {
+  const TempDir dir;
+  const std::string nodes = "sweep " + small_scenario() + " -q --policies base,eplb --vary cluster.nodes=1,3 -o out";
+  const Outcome done = run_epsim(dir, nodes);  // 64 experts over 24 GPUs, under base, eplb and contiguous
+  CHECK(done.exit_code == 1);
+  CHECK_MESSAGE(done.out.find("3 of 6 points failed") != std::string::npos, done.out);
+  CHECK(slurp(dir / "out/winners.csv").find("\n3,,,,,,\"base, eplb, contiguous\"\n") != std::string::npos);
+}
+
 TEST_CASE("sweep refuses wrong options with a clear error and writes nothing") {
   struct Wrong {
     const char* arguments;

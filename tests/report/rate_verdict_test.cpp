@@ -88,6 +88,16 @@ TEST_CASE("a map says with which policies its winner was not compared") {
   CHECK(svg.find(">* not all policies ran</text>") != std::string::npos);
 }
 
+TEST_CASE("a map has a row where every policy failed: no winner, and all of them as not compared") {
+  const WinnerMap map{
+      {"nodes"}, {{{"3"}, {}, {"off", "on"}}, {{"2"}, {{"off", {100}}, {"on", {150}}}}}, {"within the SLO", 0.03}};
+  const ResultTable winners = winner_table(map);
+  REQUIRE(winners.rows.size() == 2);
+  CHECK(table_csv(winners).find("\n3,,,,,,\"off, on\"\n") != std::string::npos);
+  CHECK(std::get<std::string>(winners.rows[1][1]) == "on");
+  CHECK(winner_svg(map, winners).find(">none *</text>") != std::string::npos);
+}
+
 TEST_CASE("rates against the next: the highest under every seed, by how much and how sure") {
   // 6 / 4 and 7.5 / 5: 1.5 both; brackets of 0.02 leave 1.96 x 0.02 x 1.5 x sqrt(2 / 12 / 2) = 0.0170.
   const std::vector<RateChoice> choices{{"a", {3, 4}}, {"b", {6, 7.5}}, {"c", {4, 5}}};
