@@ -35,26 +35,29 @@ std::shared_ptr<const LoadRows> open_rows(const File& file, ConfigReader& in, co
   return load_rows_of(file, model, in.read<std::int64_t>(kTraceKeys["batch_tokens"]));
 }
 
-// Which experts the file's tokens use together; null when it has loads alone.
-std::shared_ptr<const Affinity> affinity_of(const TraceFile& file) {
+// Which experts the file's first `count` tokens use together; null when it has loads alone.
+std::shared_ptr<const Affinity> affinity_of(const TraceFile& file, std::int64_t count) {
   constexpr std::int64_t kBlock = 4096;  // tokens; at 60 layers of top-8 4 MiB
-  if (file.token_count() == 0) {
+  if (count == 0) {
     return nullptr;
   }
   auto out = std::make_shared<Affinity>(file.info().layers(), file.info().experts);
   TraceFile::Tokens tokens;
-  for (std::int64_t first = 0; first < file.token_count(); first += kBlock) {
-    file.read_tokens(first, std::min(kBlock, file.token_count() - first), tokens);
+  for (std::int64_t first = 0; first < count; first += kBlock) {
+    file.read_tokens(first, std::min(kBlock, count - first), tokens);
     out->add_tokens(tokens.experts, file.info().top_k);
   }
   return out;
 }
 
-// Where the file has tokens, the window also knows which experts serve the same ones.
+// Where the file has tokens, the window also knows which experts serve the same ones: of its loads' steps, or of all
+// where the file has loads as well.
 LoadWindow make_trace_window(ConfigReader& in, const MoeSpec& model, Seed) {
   const File file = open_file(in);
-  LoadWindow window = window_of(*open_rows(file, in, model), in.read<bool>(kTraceKeys["batches"]));
-  window.set_affinity(affinity_of(*file));
+  const std::shared_ptr<const LoadRows> rows = open_rows(file, in, model);
+  LoadWindow window = window_of(*rows, in.read<bool>(kTraceKeys["batches"]));
+  const std::int64_t in_steps = rows->rows() * rows->tokens_of_row();
+  window.set_affinity(affinity_of(*file, in_steps > 0 ? in_steps : file->token_count()));
   return window;
 }
 
