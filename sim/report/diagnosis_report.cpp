@@ -37,8 +37,8 @@ std::string gain_words(const Estimate& gain) {
 std::string skew_text(const Diagnosis& d) {
   return fmt::format(
       "with experts in order the busiest GPU has {:.2f} times the mean load (layer {}: {:.2f}); the "
-      "hottest expert {:.1f} times",
-      d.imbalance, d.worst_layer, d.worst_imbalance, d.hottest_expert);
+      "hottest expert {:.1f} times (layer {}: {:.1f})",
+      d.imbalance, d.worst_layer, d.worst_imbalance, d.hottest_expert, d.worst_expert_layer, d.worst_hottest_expert);
 }
 
 // What plans made from such windows bring tells nothing of those made from longer ones.
@@ -170,7 +170,9 @@ std::string diagnosis_json(const Diagnosis& d, const BalanceVerdict& v) {
        {{"imbalance_mean", d.imbalance},
         {"imbalance_worst", d.worst_imbalance},
         {"worst_layer", d.worst_layer},
-        {"hottest_expert_over_mean", d.hottest_expert}}},
+        {"hottest_expert_over_mean", d.hottest_expert},
+        {"hottest_expert_over_mean_worst", d.worst_hottest_expert},
+        {"hottest_expert_worst_layer", d.worst_expert_layer}}},
       {"stability",
        {{"windows", d.windows},
         {"scored_later", d.scored_later},

@@ -31,10 +31,15 @@ void measure_skew(const Scenario& s, const Placement& in_order, const LoadWindow
   const auto worst = std::min_element(by_layer.begin(), by_layer.end());
   out.worst_imbalance = 1 / *worst;
   out.worst_layer = s.model.moe_layer_numbers()[static_cast<std::size_t>(worst - by_layer.begin())];
-  out.imbalance = out.hottest_expert = 0;
+  out.imbalance = out.hottest_expert = out.worst_hottest_expert = 0;
   for (int l = 0; l < window.layers(); ++l) {
     out.imbalance += 1 / by_layer[static_cast<std::size_t>(l)] / layers;
-    out.hottest_expert += 1 / balancedness(window.layer(l)) / layers;
+    const double hottest = 1 / balancedness(window.layer(l));
+    out.hottest_expert += hottest / layers;
+    if (hottest > out.worst_hottest_expert) {
+      out.worst_hottest_expert = hottest;
+      out.worst_expert_layer = s.model.moe_layer_numbers()[static_cast<std::size_t>(l)];
+    }
   }
 }
 

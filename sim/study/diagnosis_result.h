@@ -12,9 +12,10 @@ inline constexpr double kStepsBetweenRebalances = 1000;
 
 struct Diagnosis {
   // Experts in order on the scored windows: max / mean of the GPUs, and of the experts.
-  double imbalance = 1, worst_imbalance = 1;  // mean over layers, and of the worst one
-  int worst_layer = 0;                        // its model layer number
-  double hottest_expert = 1;                  // mean over layers
+  double imbalance = 1, worst_imbalance = 1;            // mean over layers, and of the worst one
+  int worst_layer = 0;                                  // its model layer number
+  double hottest_expert = 1, worst_hottest_expert = 1;  // mean over layers, and of the worst one
+  int worst_expert_layer = 0;
   // [windows] A plan of placement and copies from one half of a window's assignments (window_halves.h): of what it
   // balances on the other half, the share that is left on that of the window `i` later; [0] = 1. Drift alone: both have
   // the noise of half a window. Empty where there is nothing to balance.

@@ -81,6 +81,8 @@ TEST_CASE("skew that stays gives on, and skew in a single window unsure") {
   // Two of 16 GPUs have 4 x 24 of 248 shares each: 16 x 96 / 248 times the mean. An expert has 64 x 24 / 248.
   CHECK(told["skew"]["imbalance_mean"] == doctest::Approx(16.0 * 96 / 248));
   CHECK(told["skew"]["hottest_expert_over_mean"] == doctest::Approx(64.0 * 24 / 248));
+  CHECK(told["skew"]["hottest_expert_over_mean_worst"] == doctest::Approx(64.0 * 24 / 248));  // all layers alike
+  CHECK(told["skew"]["hottest_expert_worst_layer"] == 0);
   CHECK(told["stability"]["kept_by_age"][1] == doctest::Approx(1).epsilon(0.02));
   write_counts(dir / "once.json", 1, skewed);
   CHECK(run_epsim(dir, "diagnose once.json").exit_code == 12);
