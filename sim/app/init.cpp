@@ -1,6 +1,7 @@
 // `epsim init`: writes a scenario with what the engine chooses spelled out in comments.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <sstream>
@@ -40,8 +41,38 @@ std::string defaults_of(const std::string& resolved, const std::string& section)
   return out;
 }
 
+// "key: value" of each --serving.
+std::vector<std::string> serving_of(const po::variables_map& values) {
+  std::vector<std::string> out;
+  if (values.count("serving") > 0) {
+    for (const std::string& text : values["serving"].as<std::vector<std::string>>()) {
+      const std::size_t equals = text.find('=');
+      if (equals == 0 || equals >= text.size() - 1) {
+        throw InputError({"", 0, "serving"},
+                         fmt::format("'{}' is not KEY=VALUE, as in mem_fraction_static=0.8.", text));
+      }
+      out.push_back(fmt::format("{}: {}", text.substr(0, equals), text.substr(equals + 1)));
+    }
+  }
+  return out;
+}
+
+// What the engine reserves may leave nothing, which a key that --serving gives mends.
+Scenario read_new(const NewScenario& r) {
+  try {
+    return read_document(scenario_document(r));
+  } catch (const InputError& e) {
+    constexpr std::string_view kSection = "serving.";
+    const std::string key = e.place.key.starts_with(kSection) ? e.place.key.substr(kSection.size()) : "";
+    if (key.empty() || std::ranges::any_of(r.serving, [&](const auto& line) { return line.starts_with(key + ":"); })) {
+      throw;
+    }
+    throw InputError({"", 0, e.place.key}, fmt::format("{} --serving {}=VALUE does.", e.problem, key));
+  }
+}
+
 std::string with_defaults(const NewScenario& r) {
-  const Scenario plain = read_document(scenario_document(r));
+  const Scenario plain = read_new(r);
   const std::string serving = defaults_of(plain.resolved, "serving"),
                     dispatch = r.prefill > 0 ? "" : defaults_of(plain.resolved, "dispatch");
   return scenario_document(r, "  # What the engine chooses here; take the '#' away to change it.\n" + serving,
@@ -80,6 +111,8 @@ int init_verb(const std::vector<std::string>& words) {
                                                                "nodes of the instance")(
       "gpus", po::value<int>(), "GPUs used of each node, as 8 of a rack's 72; default: all, of a rack required")(
       "pd", po::value<std::string>(), "nodes of a prefill and of a decode instance, as in 4:8, in place of --nodes")(
+      "serving", po::value<std::vector<std::string>>(),
+      "KEY=VALUE of the section `serving`, as in mem_fraction_static=0.8; repeatable")(
       "dtype", po::value<std::string>()->default_value(""),
       "of the weights; default: the model's own where it is quantised, else fp8 where the GPU has it");
   add_file_output(options, "the scenario's file; default: -, standard output");
@@ -95,6 +128,7 @@ int init_verb(const std::vector<std::string>& words) {
   }
   NewScenario request{values["engine"].as<std::string>(), from_anywhere(values["model"].as<std::string>()),
                       from_anywhere(values["node"].as<std::string>()), values["dtype"].as<std::string>()};
+  request.serving = serving_of(values);
   request.nodes = values["nodes"].as<int>();
   if (request.nodes < 1) {
     throw InputError({"", 0, "nodes"}, fmt::format("{} nodes: an instance has at least one.", request.nodes));

@@ -1,6 +1,7 @@
 #include "sim/scenario/new_scenario.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -82,15 +83,18 @@ std::string scenario_document(const NewScenario& r, const std::string& serving, 
       dense ? "base" : "base,eplb", dense ? "" : ", then loads (a recording of your experts)",
       r.gpus_per_node > 0 ? fmt::format("  gpus_per_node: {}  # used of each node\n", r.gpus_per_node) : "");
   out += parallelism_text(dense, dense ? used_of(r, find_node(r.node).spec) * of_one : 0);
-  const std::string_view recipe = engine_of(r).recipe;
-  out += fmt::format("serving:\n  engine: {}  # epsim list engines\n{}{}\n", r.engine,
-                     recipe.empty() ? "" : fmt::format("  {}\n", recipe), serving);
+  std::vector<std::string> given = r.serving;
+  if (const std::string_view recipe = engine_of(r).recipe; !recipe.empty()) {
+    given.emplace_back(recipe);
+  }
+  out += fmt::format("serving:\n  engine: {}  # epsim list engines\n{}{}{}\n", r.engine, given.empty() ? "" : "  ",
+                     fmt::join(given, "\n  "), (given.empty() ? "" : "\n") + serving);
   out += "dispatch:  # epsim list transports\n" + (dispatch.empty() ? "  {}\n" : dispatch) + "\n";
   if (apart) {
     out += fmt::format(
-        "deployment:\n  prefill: {{instances: 1, nodes: {}, serving: {{}}}}\n"
+        "deployment:\n  prefill: {{instances: 1, nodes: {}, serving: {{{}}}}}\n"
         "  decode: {{instances: 1, nodes: {}, serving: {{{}}}}}\n\n",
-        r.prefill, r.decode, recipe);
+        r.prefill, fmt::join(r.serving, ", "), r.decode, fmt::join(given, ", "));
   }
   out += fmt::format(
       "requests:  # epsim list readers; or a recorded trace: {{kind: azure_csv, path: ...}}\n"

@@ -9,10 +9,11 @@ namespace epsim {
 
 struct NewScenario {
   std::string engine, model, node;
-  std::string dtype;            // empty: with_dtype() chooses
-  int nodes = 1;                // of the one instance
-  int prefill = 0, decode = 0;  // nodes of a prefill and of a decode instance, in place of `nodes`
-  int gpus_per_node = 0;        // used of each; 0: all
+  std::string dtype;                      // empty: with_dtype() chooses
+  int nodes = 1;                          // of the one instance
+  int prefill = 0, decode = 0;            // nodes of a prefill and of a decode instance, in place of `nodes`
+  int gpus_per_node = 0;                  // used of each; 0: all
+  std::vector<std::string> serving = {};  // "key: value", of every section `serving`
 };
 
 // The document. `serving` and `dispatch` are lines of these sections.

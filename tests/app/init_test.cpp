@@ -46,4 +46,21 @@ TEST_CASE("init writes a scenario that validate and run accept, with the engine'
   check_contains(whole.err, {"`serving.mem_fraction_static`: SGLang v0.5.9 on GB200, 72 GPUs", "reserves all"});
 }
 
+TEST_CASE("init --serving writes keys into every section `serving`, as where the engine's reserve leaves nothing") {
+  const TempDir dir;
+  const std::string apart = "init --model deepseek-r1 --node DGX-H100 --pd 4:8 -o apart.yaml";
+  const Outcome none = run_epsim(dir, apart);
+  CHECK(none.exit_code == 2);
+  check_contains(none.err, {"reserves all of the memory", "--serving mem_fraction_static=VALUE does."});
+  REQUIRE(run_epsim(dir, apart + " --serving mem_fraction_static=0.8").exit_code == 0);
+  const std::string written = slurp(dir / "apart.yaml");
+  check_contains(written, {"\n  mem_fraction_static: 0.8\n",
+                           "prefill: {instances: 1, nodes: 4, serving: {mem_fraction_static: 0.8}}",
+                           "decode: {instances: 1, nodes: 8, serving: {mem_fraction_static: 0.8}}"});
+  CHECK(written.find("# mem_fraction_static") == std::string::npos);
+  CHECK(run_epsim(dir, "validate apart.yaml").exit_code == 0);
+  check_contains(run_epsim(dir, "init --model olmoe-1b-7b --node DGX-H200 --serving mem_fraction_static=").err,
+                 {"KEY=VALUE"});
+}
+
 }  // namespace epsim::test
