@@ -4,14 +4,13 @@
 #include <iostream>
 
 #include "sim/app/command_line.h"
-#include "sim/core/quantity.h"
 #include "sim/scenario/read_scenario.h"
 
 namespace epsim::app {
 
 int balance_verb(const std::vector<std::string>& words) {
   boost::program_options::options_description options("options");
-  options.add_options()("policies", boost::program_options::value<std::string>()->default_value(""),
+  options.add_options()("policies", boost::program_options::value<std::string>(),
                         "policies to compare, separated by commas; default: the scenario's own");
   add_scenario_options(options);
   add_json_option(options, "copies, KV room and balancedness by policy");
@@ -27,7 +26,7 @@ int balance_verb(const std::vector<std::string>& words) {
       options, {"scenario"});
   const JsonOutput json(values);
   const Config config = open_scenario(values);
-  const Scenario scenario = read_scenario(config, split_list(values["policies"].as<std::string>()));
+  const Scenario scenario = read_scenario(config, option_list(values, "policies"));
   const std::vector<BalanceRow> rows = balance_of(scenario);
   std::cout << balance_text(scenario, rows);
   json.print(balance_json(scenario, rows));

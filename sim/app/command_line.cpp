@@ -10,6 +10,7 @@
 
 #include "sim/core/choice.h"
 #include "sim/core/mapped.h"
+#include "sim/core/quantity.h"
 #include "sim/scenario/engine_defaults.h"
 
 namespace epsim::app {
@@ -66,6 +67,15 @@ po::variables_map parse_words(const std::vector<std::string>& words, const std::
     throw HelpShown();
   }
   return values;
+}
+
+std::vector<std::string> option_list(const po::variables_map& values, const std::string& option) {
+  if (values.count(option) == 0) {
+    return {};
+  }
+  std::vector<std::string> out = split_list(values[option].as<std::string>());
+  return !out.empty() ? out
+                      : throw InputError({"", 0, option}, "the list is empty; it takes words separated by commas.");
 }
 
 void add_scenario_options(po::options_description& options) {

@@ -55,6 +55,10 @@ boost::program_options::variables_map parse_words(const std::vector<std::string>
                                                   boost::program_options::options_description options,
                                                   const std::vector<std::string>& positional);
 
+// The words of an option's list, separated by commas; none where the option is not given. Throws InputError for a list
+// without a word.
+std::vector<std::string> option_list(const boost::program_options::variables_map& values, const std::string& option);
+
 // Options of every verb that reads a scenario: --set (repeatable), --seed.
 void add_scenario_options(boost::program_options::options_description& options);
 // The values of --set, if any.

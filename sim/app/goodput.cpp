@@ -16,7 +16,6 @@
 #include "sim/app/shared_study.h"
 #include "sim/core/files.h"
 #include "sim/core/mapped.h"
-#include "sim/core/quantity.h"
 #include "sim/report/format.h"
 #include "sim/report/goodput_summary.h"
 #include "sim/report/goodput_writer.h"
@@ -167,9 +166,7 @@ int goodput_verb(const std::vector<std::string>& words) {
       "requests as a verdict needs (1,000,000 at most); requests.count does not limit it. Finished searches are kept:\n"
       "after Ctrl-C or a kill, rerun the same command to continue.\n",
       options, {"scenario"});
-  const std::vector<std::string> labels =
-      values.count("policies") > 0 ? split_list(values["policies"].as<std::string>()) : std::vector<std::string>{};
-  return goodput(values, compared_labels(values, labels));
+  return goodput(values, compared_labels(values, option_list(values, "policies")));
 }
 
 }  // namespace epsim::app

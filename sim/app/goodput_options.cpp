@@ -6,7 +6,6 @@
 
 #include "sim/app/command_line.h"
 #include "sim/core/mapped.h"
-#include "sim/core/quantity.h"
 #include "sim/core/text.h"
 #include "sim/study/goodput.h"
 
@@ -21,8 +20,8 @@ double parsed_number(const std::string& option, const std::string& text) {
   return value ? *value : throw InputError({"", 0, option}, fmt::format("'{}' is not a number.", text));
 }
 
-std::vector<double> numbers_of(const std::string& option, const std::string& text) {
-  return mapped(split_list(text), [&](const std::string& word) { return parsed_number(option, word); });
+std::vector<double> numbers_of(const po::variables_map& values, const std::string& option) {
+  return mapped(option_list(values, option), [&](const std::string& word) { return parsed_number(option, word); });
 }
 
 }  // namespace
@@ -63,7 +62,7 @@ GoodputOptions read_goodput_options(const po::variables_map& values) {
   read("min-requests-ratio", o.min_requests_ratio);
   const auto read_list = [&](const char* name, std::vector<double>& target) {
     if (values.count(name) > 0) {
-      target = numbers_of(name, values[name].as<std::string>());
+      target = numbers_of(values, name);
     }
   };
   read_list("sensitivity", o.sensitivity);

@@ -17,7 +17,6 @@
 #include "sim/cluster/run_policy.h"
 #include "sim/core/files.h"
 #include "sim/core/mapped.h"
-#include "sim/core/quantity.h"
 #include "sim/core/text.h"
 #include "sim/report/progress.h"
 #include "sim/report/ranking.h"
@@ -286,8 +285,7 @@ int compare_verb(const std::vector<std::string>& words) {
       "With --output, finished runs under the other seeds are kept: after a kill, rerun the same command to continue.\n"
       "A policy is a name of `epsim list policies` or an entry of the scenario's `policies:` section.\n",
       options, {"scenario"});
-  const std::vector<std::string> labels =
-      values.count("policies") > 0 ? split_list(values["policies"].as<std::string>()) : std::vector<std::string>{};
+  const std::vector<std::string> labels = option_list(values, "policies");
   if (labels.empty()) {
     throw InputError({}, "name the policies to compare, as in --policies base,eplb");
   }

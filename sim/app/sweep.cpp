@@ -13,7 +13,6 @@
 #include "sim/app/results_folder.h"
 #include "sim/app/shared_study.h"
 #include "sim/app/sweep_slurm.h"
-#include "sim/core/quantity.h"
 #include "sim/core/text.h"
 #include "sim/report/format.h"
 #include "sim/report/progress.h"
@@ -50,9 +49,7 @@ SweepRequest request_of(const po::variables_map& values, std::vector<SweepAxis> 
   if (request.axes.empty()) {
     throw InputError({}, "name what varies, as in --vary requests.rate=4/s,6/s,8/s");
   }
-  if (values.count("policies") > 0) {
-    request.policies = split_list(values["policies"].as<std::string>());
-  }
+  request.policies = option_list(values, "policies");
   const std::string measure = values["measure"].as<std::string>();
   if (measure != "run" && measure != "goodput") {
     throw InputError({"", 0, "measure"}, unknown_name("measure", measure, {"run", "goodput"}));

@@ -6,7 +6,6 @@
 
 #include "sim/app/trace_verbs.h"
 #include "sim/core/error.h"
-#include "sim/core/quantity.h"
 #include "sim/core/text.h"
 
 namespace epsim::app {
@@ -96,10 +95,8 @@ std::int64_t whole_number(const std::string& text, const std::string& option) {
 
 std::vector<int> number_list(const po::variables_map& values, const char* option) {
   std::vector<int> numbers;
-  if (values.count(option) > 0) {
-    for (const std::string& word : split_list(values[option].as<std::string>())) {
-      numbers.push_back(static_cast<int>(whole_number(word, option)));
-    }
+  for (const std::string& word : option_list(values, option)) {
+    numbers.push_back(static_cast<int>(whole_number(word, option)));
   }
   return numbers;
 }

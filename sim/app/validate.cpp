@@ -10,7 +10,6 @@
 #include "sim/cluster/run_details.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/core/files.h"
-#include "sim/core/quantity.h"
 #include "sim/core/text.h"
 #include "sim/scenario/read_scenario.h"
 
@@ -38,7 +37,7 @@ int show_accuracy(const std::string& folder, const JsonOutput& json) {
 int validate_scenario(const boost::program_options::variables_map& values, const JsonOutput& json) {
   nlohmann::ordered_json result{{"format", 1}};
   const Config config = open_scenario(values);
-  const Scenario scenario = read_scenario(config, split_list(values["policies"].as<std::string>()));
+  const Scenario scenario = read_scenario(config, option_list(values, "policies"));
   print_warnings(scenario);
   const NodeSpec& node = scenario.cluster.node;
   const int gpus = all_gpus(scenario);
@@ -81,7 +80,7 @@ int validate_verb(const std::vector<std::string>& words) {
   boost::program_options::options_description options("options");
   add_scenario_options(options);
   add_json_option(options, "the KV room by policy; with --accuracy and --served, predicted and measured figures");
-  options.add_options()("policies", boost::program_options::value<std::string>()->default_value(""),
+  options.add_options()("policies", boost::program_options::value<std::string>(),
                         "policies to plan, separated by commas; default: the scenario's own");
   options.add_options()("accuracy", boost::program_options::value<std::string>()->implicit_value(kFacts),
                         "instead of a scenario: compare with what the facts.yaml of this folder says was measured");

@@ -36,6 +36,17 @@ TEST_CASE("the old name of a verb works, and says the new one") {
   CHECK(run_epsim(dir, "help screen").out == run_epsim(dir, "help balance").out);
 }
 
+TEST_CASE("a list without a word is refused, where no list is the default") {
+  const TempDir dir;
+  for (const std::string verb : {"balance", "validate", "goodput", "sweep --vary seed=1"}) {
+    CAPTURE(verb);
+    const Outcome refused = run_epsim(dir, verb + " " + small_scenario() + " --policies ,");
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.err == "epsim: `policies`: the list is empty; it takes words separated by commas.\n");
+  }
+  CHECK(run_epsim(dir, "goodput " + small_scenario() + " --rates ,").exit_code == 2);
+}
+
 TEST_CASE("--json prints the result alone on standard output") {
   const TempDir dir;
   struct Row {
