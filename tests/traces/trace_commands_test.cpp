@@ -44,6 +44,15 @@ TEST_CASE("the summary shows shape, skew and a bar for every layer") {
   CHECK(contains(text, "      5        1.00  " + std::string(12, '#') + "\n"));
 }
 
+TEST_CASE("the summary does not round loads that are no whole numbers") {
+  const test::TempDir folder;
+  test::write_text(folder / "m.csv", "layer,e0,e1\n0,2.5,5.1\n");
+  TraceFileWriter writer(folder / "m.h5");
+  import_trace(folder / "m.csv", "auto", {.top_k = 1}, writer);
+  writer.commit();
+  CHECK(contains(trace_summary(TraceFile(folder / "m.h5"), "a title", 64), "assignments 7.6\n"));
+}
+
 TEST_CASE("a trace whose counts are all zero has no skew") {
   const test::TempDir folder;
   test::write_text(folder / "z.csv", "layer,e0,e1\n0,0,0\n");

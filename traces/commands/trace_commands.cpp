@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -43,11 +44,13 @@ std::string shape_lines(const TraceFile& trace, const std::string& title) {
 
 std::string skew_lines(const SkewSummary& s) {
   std::string out = fmt::format(
-      "  assignments {:.0f}\n  max / mean by layer: least {:.4g}, median {:.4g}, mean {:.4g}, p90 {:.4g}, most {:.4g}\n"
+      "  assignments {}\n  max / mean by layer: least {:.4g}, median {:.4g}, mean {:.4g}, p90 {:.4g}, most {:.4g}\n"
       "  mean over layers: top-1 share {:.4g}, top-2 {:.4g}, hottest tenth {:.4g}, gini {:.4g}, effective experts "
       "{:.4g}\n",
-      s.assignments, s.min, s.median, s.mean, s.p90, s.max, s.average.top1_share, s.average.top2_share,
-      s.average.top_tenth_share, s.average.gini, s.average.effective_experts);
+      s.assignments == std::floor(s.assignments) ? fmt::format("{:.0f}", s.assignments)
+                                                 : fmt::format("{:.6g}", s.assignments),
+      s.min, s.median, s.mean, s.p90, s.max, s.average.top1_share, s.average.top2_share, s.average.top_tenth_share,
+      s.average.gini, s.average.effective_experts);
   std::string gpus;
   for (std::size_t i = 0; i < kBalancednessGpus.size(); ++i) {
     if (s.average.balancedness[i]) {
