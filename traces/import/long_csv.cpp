@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "traces/format/csv.h"
 #include "traces/import/formats.h"
@@ -64,14 +65,16 @@ void import_long_csv(const std::filesystem::path& file, const ImportOptions& opt
   const TraceInfo info = imported_info(file, "long_csv", options, numbers, shape.experts, 0);
   sink.begin(info, shape.sources);
   const auto sources = static_cast<std::size_t>(shape.sources), experts = static_cast<std::size_t>(info.experts);
-  std::vector<double> row(numbers.size() * sources * experts, 0.0);
+  constexpr double kAbsent = -1;
+  std::vector<double> row(numbers.size() * sources * experts, kAbsent);
   std::vector<std::int64_t> tokens(sources), steps;
   const auto flush = [&] {
+    std::ranges::replace(row, kAbsent, 0.0);
     for (std::size_t s = 0; s < sources; ++s) {
       tokens[s] = tokens_of(std::span(row).subspan(s * experts, experts), info.top_k);
     }
     sink.loads({row, tokens});
-    std::fill(row.begin(), row.end(), 0.0);
+    std::ranges::fill(row, kAbsent);
   };
   ByteInput input(file);
   CsvReader rows(input);
@@ -94,7 +97,10 @@ void import_long_csv(const std::filesystem::path& file, const ImportOptions& opt
     if (count < 0) {
       rows.fail(c.count, "a count may not be negative.");
     }
-    row[(layer * sources + source) * experts + static_cast<std::size_t>(bounded(rows, c.expert, 65536))] += count;
+    const auto expert = static_cast<std::size_t>(bounded(rows, c.expert, 65536));
+    if (std::exchange(row[(layer * sources + source) * experts + expert], count) != kAbsent) {
+      rows.fail(c.expert, fmt::format("expert {} of layer {} occurs twice in step {}.", expert, numbers[layer], step));
+    }
   }
   flush();
   Table table;
