@@ -13,7 +13,7 @@ namespace {
 
 double mean_of(const RateChoice& choice) { return estimate(choice.by_seed).mean; }
 
-// Of policies that are better than the first, who is as good as whom: one seed's rates within the tolerance are equal.
+// Of policies other than the first, which is as good as which: one seed's rates within the tolerance are equal.
 int side(const RateChoice& choice, const RateChoice& other, const RateQuestion& question) {
   return side_of_one(ratio_of(choice, other, question), question.tolerance);
 }
@@ -55,7 +55,7 @@ std::vector<std::size_t> ranked(std::span<const RateChoice> choices, Wanted want
 std::string as_good_as(std::span<const RateChoice> choices, std::size_t chosen, const RateQuestion& question) {
   std::string out;
   for (std::size_t i = 1; i < choices.size(); ++i) {
-    if (i != chosen && beats(choices[i], choices[0], question) && side(choices[i], choices[chosen], question) == 0) {
+    if (i != chosen && side(choices[i], choices[chosen], question) == 0) {
       out += fmt::format("{}{} ({} % of the KV room)", out.empty() ? "; no difference to " : ", ", choices[i].name,
                          percent(choices[i].kv_lost_share));
     }
@@ -84,11 +84,12 @@ RateVerdict without_first(std::span<const RateChoice> choices, const RateQuestio
         0, false,
         fmt::format("No policy meets the SLO, not even with one request in the system: {} fails.", choices[0].limit)};
   }
-  return {static_cast<std::size_t>(held - choices.begin()), true,
-          fmt::format("Use {}: it sustains {} requests/s {}, {}; {} does not meet it, not even with one request in the "
-                      "system ({} fails).",
+  const auto chosen = static_cast<std::size_t>(held - choices.begin());
+  return {chosen, true,
+          fmt::format("Use {}: it sustains {} requests/s {}, {}{}; {} does not meet it, not even with one request in "
+                      "the system ({} fails).",
                       held->name, rounded(mean_of(*held)), question.condition, kv_text(held->kv_lost_share),
-                      choices[0].name, choices[0].limit)};
+                      as_good_as(choices, chosen, question), choices[0].name, choices[0].limit)};
 }
 
 // The fastest choice that is better than the first, or of those as good the one that takes least KV room, and of equal

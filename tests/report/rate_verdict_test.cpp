@@ -43,6 +43,17 @@ TEST_CASE("rates of a single seed differ when they are more than twice the toler
   CHECK(chosen(104.1) == 1);
 }
 
+TEST_CASE("a policy that ties with the chosen one is named, whether or not it is shown to gain over the first") {
+  // 104.1 gains more than 4 %, twice the tolerance, 103.9 does not; the two are 0.2 % apart.
+  const RateQuestion one_seed{"", 0.02, ""};
+  check_contains(
+      verdict_against_first(std::vector<RateChoice>{{"off", {100}}, {"on", {104.1}}, {"too", {103.9}}}, one_seed).text,
+      {"Use on", "no difference to too (0.0 % of the KV room)"});
+  check_contains(
+      verdict_against_first(std::vector<RateChoice>{{"off", {0}}, {"on", {50}}, {"too", {50}}}, one_seed).text,
+      {"Use on", "no difference to too (0.0 % of the KV room); off does not meet it"});
+}
+
 TEST_CASE("a map's winner gains more than twice the tolerance, whatever takes less KV room") {
   // Under one seed 4.6 % is within twice the tolerance of the fastest, 7.7 %, and below twice the tolerance over the first.
   const WinnerMap map{{"loads"},
