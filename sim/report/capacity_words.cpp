@@ -33,11 +33,9 @@ std::string kept_text(const CapacityPlan& plan, const LoadPoint& p) {
   return out;
 }
 
-// Where no request is late, the score counts half of one for the search, and three for the interval (share_condition()).
-std::string late_text(const LoadPoint& p, const SloTermScore& score) {
-  return score.value * static_cast<double>(p.measured_requests) < 1
-             ? fmt::format("none (< {:.2f})", 100 * score.half_width)
-             : fmt::format("{:.2f} +- {:.2f}", 100 * score.value, 100 * score.half_width);
+std::string late_text(const SloTermScore& score) {
+  return score.value > 0 ? fmt::format("{:.2f} +- {:.2f}", 100 * score.value, 100 * score.half_width)
+                         : fmt::format("none (< {:.2f})", 100 * score.half_width);
 }
 
 std::string margin_table(const CapacityPlan& plan, const LoadPoint& p) {
@@ -59,7 +57,7 @@ std::string margin_table(const CapacityPlan& plan, const LoadPoint& p) {
       return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : std::string("-");
     };
     const std::string interval = mean ? fmt::format(" +- {:.1f}", 100 * score.half_width / term.bound.count()) : "";
-    table.add_row({name_of(term), known(is * 1e3, 1), known(to_bound, 1) + interval, mean ? "-" : late_text(p, score),
+    table.add_row({name_of(term), known(is * 1e3, 1), known(to_bound, 1) + interval, mean ? "-" : late_text(score),
                    mean ? "-" : fmt::format("{:.4g}", 100 * score.allowed)});
   }
   return "\n" + table.render(2) + "  95 % intervals; late: beyond the bound\n";

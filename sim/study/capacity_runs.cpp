@@ -21,7 +21,7 @@
 namespace epsim {
 namespace {
 
-constexpr int kAnswerFormat = 9;
+constexpr int kAnswerFormat = 10;
 constexpr std::size_t kAloneRequests = 3;
 constexpr std::size_t kAloneOf = 1000;  // requests of which the shortest is taken
 constexpr double kAloneGap = 10'000;    // seconds between them

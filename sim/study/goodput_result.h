@@ -44,7 +44,7 @@ struct GoodputOptions {
 // condition holds.
 struct SloTermScore {             // of one of Slo::terms
   double value = 0, allowed = 0;  // seconds of a mean; else the share of requests beyond the bound
-  double half_width = 0;          // of `value`'s 95 % interval, from batch means
+  double half_width = 0;  // of `value`'s 95 % interval, from batch means; of n requests of which none is late 3/n
 };
 struct SloScore {
   double attainment = 0;         // share of measured requests that meet every per-request bound; 0 without any

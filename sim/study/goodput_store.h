@@ -50,7 +50,7 @@ auto members(T& x) {
                   kv_lost_share, kv_tokens_per_rank);
 }
 
-inline constexpr int kSearchFormat = 3;  // of a search's file: raised when the figures above change
+inline constexpr int kSearchFormat = 4;  // of a search's file: raised when the figures above change
 
 inline std::string stored_text(const GoodputSearch& search) { return store_text(kSearchFormat, search); }
 // Nothing when the text is damaged or of another layout: the work is then done again.

@@ -170,9 +170,10 @@ void add_latencies(LoadPoint& probe, std::span<const RequestRecord> measured) {
 
 // One condition of an SLO.
 struct Condition {
-  double value = 0, allowed = 0;  // seconds, or shares of requests
+  double value = 0, allowed = 0;  // seconds, or shares of requests: of none late half a request's, for the search
   double half_width = 0;          // of `value`'s 95 % interval
   int term = 0;
+  double measured = value;  // of none late 0
 
   double excess() const { return std::log(value / allowed); }
   bool holds() const { return value <= allowed; }
@@ -189,8 +190,9 @@ Condition mean_condition(const std::vector<double>& values, Seconds bound, int t
 // requests 3 / n may exceed it at 95 % (the rule of three). No excess is told apart from that of half a request.
 Condition share_condition(const std::vector<double>& missed, double allowed, int term) {
   const auto n = static_cast<double>(std::max<std::size_t>(1, missed.size()));
-  return {std::max(mean_of(missed), 0.5 / n), allowed,
-          std::max(batch_means_half_width(missed, kIntervalBatches), 3.0 / n), term};
+  const double share = mean_of(missed);
+  return {std::max(share, 0.5 / n), allowed, std::max(batch_means_half_width(missed, kIntervalBatches), 3.0 / n), term,
+          share};
 }
 
 // Whether a request exceeds a bound; a failed one exceeds all. Nothing where it has no such latency.
@@ -248,8 +250,7 @@ SloScore score_of(std::span<const RequestRecord> measured, const Slo& slo) {
   SloScore out;
   if (slo.per_request()) {
     conditions.push_back(attainment_condition(measured, slo));
-    const auto n = static_cast<double>(measured.size());
-    out.attainment = conditions.front().value <= 0.5 / n ? 1.0 : 1 - conditions.front().value;
+    out.attainment = 1 - conditions.front().measured;
   }
   for (std::size_t t = 0; t < slo.terms.size(); ++t) {
     if (slo.terms[t].stat != LatencyStat::kEach) {
@@ -261,7 +262,7 @@ SloScore score_of(std::span<const RequestRecord> measured, const Slo& slo) {
   for (std::size_t t = 0; t < slo.terms.size(); ++t) {
     const Condition c = term_condition(measured, slo.terms[t], static_cast<int>(t));
     const bool each = slo.terms[t].stat == LatencyStat::kEach;
-    out.terms.push_back({c.value, each ? 1 - slo.attainment : c.allowed, c.half_width});
+    out.terms.push_back({c.measured, each ? 1 - slo.attainment : c.allowed, c.half_width});
   }
   out.excess = worst.excess();
   out.excess_half_width = worst.half_width / worst.value;

@@ -85,9 +85,8 @@ TEST_CASE("where no answer has a second token, the time per output token is not 
 
 TEST_CASE("where no request is late, none is said to be, and how many may be") {
   CapacityOption option = option_on("p5en.48xlarge", 2);
-  option.answer.point.measured_requests = 2000;
-  // None of 2000 is scored as half a request, 0.025 %, and 3 / 2000 = 0.15 % may be late; five are 0.25 %.
-  option.answer.point.slo.terms = {{0.5 / 2000, 0.01, 3.0 / 2000}, {5.0 / 2000, 0.01, 0.002}};
+  // Of 2000 none is late, and 3 / 2000 = 0.15 % may be; five are 0.25 %.
+  option.answer.point.slo.terms = {{0, 0.01, 3.0 / 2000}, {5.0 / 2000, 0.01, 0.002}};
   const std::string text = capacity_text(plan_of("ttft.p99<1s, e2e.p99<9s", {option}));
   test::check_contains(text, {"none (< 0.15)", "0.25 +- 0.20"});
   CHECK(text.find("0.02 ") == std::string::npos);

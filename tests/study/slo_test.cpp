@@ -268,6 +268,16 @@ TEST_CASE("SLO: how a run stands to every kind of term, by hand") {
   CHECK(score("ttft.mean<1s,tpot.mean<600ms").excess == doctest::Approx(std::log(0.625 / 0.6)));
   CHECK(score("e2e.p99<2s").decided == false);  // none of 320 is late: 3 / 320 might be, by the rule of three, and
                                                 // 1 % less than that may be: 0.99 of 1 % is not told from 1 %
+  // Of a share, what was measured is kept: none late is none, of however few requests that have a second token.
+  CHECK(score("tpot.p99<800ms").terms[0].value == 0);
+  CHECK(score("tpot.p99<800ms").terms[0].half_width == doctest::Approx(3.0 / 320));
+  RunResult short_answers = run;
+  for (std::size_t i = 0; i < short_answers.requests.size(); ++i) {
+    short_answers.requests[i].output_tokens = i % 4 == 0 ? 3 : 1;
+  }
+  const SloTermScore quarter = measure_load_point(short_answers, 1.0, options_of("tpot.p99<800ms")).slo.terms[0];
+  CHECK(quarter.value == 0);
+  CHECK(quarter.half_width == doctest::Approx(3.0 / 80));
   run.requests[200].state = RequestState::kFailed;
   CHECK(score("ttft<2s").attainment == doctest::Approx(1 - 1.0 / 320));  // a lost request meets no bound
 }
