@@ -169,7 +169,7 @@ std::string profile_text(const FittedProfile& profile) {
     const OpInfo& info = op_info(op.kind);
     out += fmt::format("{} ({}, {}): {}\n  ", op.op, op.dtype, op.kernel, op.source);
     for (std::size_t t = 0; t < count_names(info.terms); ++t) {
-      out += fmt::format("{} {:.3g}  ", info.terms[t], op.coefficients[t]);
+      out += fmt::format("{} {:.3g}{}  ", info.terms[t], op.coefficients[t], info.terms[t] == "launch" ? " us" : "");
     }
     out += fmt::format("tile {:g}\n  measured for", op.rates.tile_rows);
     for (std::size_t a = 0; a < count_names(info.axes); ++a) {

@@ -109,7 +109,7 @@ void print_warnings(const Scenario& scenario) {
 
 Config open_scenario(const po::variables_map& values) {
   if (values.count("scenario") == 0) {
-    throw InputError({}, "name the scenario file, as in: epsim run experiments/quickstart/deepseek-r1-p4de.yaml");
+    throw InputError({}, "name the scenario file, as in experiments/quickstart/deepseek-r1-p4de.yaml");
   }
   Config config = Config::from_file(shipped_file(values["scenario"].as<std::string>()));
   config.set(assignments_of(values));

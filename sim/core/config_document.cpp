@@ -192,7 +192,9 @@ void ConfigDocument::set(const std::string& assignment, const std::string& optio
   const YAML::Node value = parse_value(assignment.substr(equals + 1), {place, 0, path});
   const std::vector<std::string> parts = keys_of_path(path, {place, 0, path});
   YAML::Node node = root;
+  std::string full, own_part = path;  // the uppermost part that the assignment adds
   for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+    full = joined(full, parts[i]);
     YAML::Node next = node[parts[i]];
     if (next.IsDefined() && !next.IsMap() && !next.IsNull()) {
       const std::string where = next.Mark().is_null() ? own.file : fmt::format("{}:{}", own.file, next.Mark().line + 1);
@@ -200,12 +202,13 @@ void ConfigDocument::set(const std::string& assignment, const std::string& optio
                        fmt::format("'{}' is a value in {}, so it has no key below it.", parts[i], where));
     }
     if (!next.IsMap()) {
+      own_part = next.IsDefined() || own_part != path ? own_part : full;
       node[parts[i]] = YAML::Node(YAML::NodeType::Map);
     }
     node.reset(node[parts[i]]);
   }
   node[parts.back()] = value;
-  come_from(path, {option, {}, false});
+  come_from(own_part, {option, {}, false});
 }
 
 // Takes out `extends` and merges what it names; `depth` files extend each other already.

@@ -13,7 +13,8 @@ TEST_CASE("a profile shows what it knows and how wrong it is") {
   const TempDir dir;
   const Outcome shown = run_epsim(dir, "calibrate show a100");
   CHECK(shown.exit_code == 0);
-  check_contains(shown.out, {"A100", "held-out points", "grouped_gemm, uneven groups", "aiconfigurator"});
+  check_contains(shown.out,
+                 {"A100", "held-out points", "grouped_gemm, uneven groups", "aiconfigurator", " us  bytes "});
   const Outcome unknown = run_epsim(dir, "calibrate show a10");
   CHECK(unknown.exit_code == 2);
   check_contains(unknown.err, {"a100", "h200-sglang"});

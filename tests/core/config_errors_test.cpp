@@ -239,6 +239,7 @@ TEST_CASE("an override that a reader refuses is told from the file") {
   c.set("a=word");
   c.set("b.tpyo=2");
   c.set("list=[{x: 1}]");
+  c.set("tpyo.x=2");
   ConfigReader in = c.root();
   const InputError wrong = error_of<InputError>([&] { in.required<int>("a"); });
   CHECK(wrong.place.file == "--set");
@@ -249,6 +250,9 @@ TEST_CASE("an override that a reader refuses is told from the file") {
   CHECK(in_list.place.file == "--set");
   CHECK(in_list.place.key == "list[0].name");
   CHECK(error_of<InputError>([&] { in.section("b").finish(); }).place.key == "b.tpyo");
+  // What the override alone wrote is its own, from the first part on.
+  CHECK(in.place("tpyo").file == "--set");
+  CHECK(in.place("b").file != "--set");
 }
 
 }  // namespace
