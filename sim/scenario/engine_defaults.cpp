@@ -138,8 +138,28 @@ void warn_of_flows(const MoeSpec& model, const InstancePool& pool, std::vector<s
   }
 }
 
+// Settings of what is turned off. They are not refused, since a sweep may turn it on.
+void warn_of_idle_settings(const Scenario& s, std::vector<std::string>& out) {
+  const ExecutionOptions &given = s.execution, usual;
+  if (given.overlap != StepOverlap::kTwoBatch && given.two_batch_min_tokens != usual.two_batch_min_tokens) {
+    out.emplace_back("execution.two_batch_min_tokens has no effect: execution.overlap is not two_batch.");
+  }
+  const bool in_order = given.mode == ExecutionMode::kClosedForm &&
+                        std::ranges::none_of(s.policies, [](const PolicyChoice& p) { return p.per_step != nullptr; });
+  if (in_order && given.exchange_sm_share != usual.exchange_sm_share) {
+    out.emplace_back("execution.exchange_sm_share has no effect: nothing overlaps an exchange (execution.overlap).");
+  }
+  if (in_order && given.speed_beside_copies != usual.speed_beside_copies) {
+    out.emplace_back("execution.speed_beside_copies has no effect: no policy here copies weights in a step.");
+  }
+  if (s.deployment.single() && s.deployment.router != DeploymentOptions{}.router) {
+    out.emplace_back("deployment.router has no effect on one instance; serving.router chooses the DP rank.");
+  }
+}
+
 std::vector<std::string> engine_warnings(const Scenario& s) {
   std::vector<std::string> out;
+  warn_of_idle_settings(s, out);
   for (const InstancePool& pool : pools_of(s)) {
     std::vector<std::string> own;
     warn_of_graphs(pool, own);

@@ -478,6 +478,11 @@ TEST_CASE("what an engine would refuse or change is a warning with the reason") 
   CHECK(warnings({h200, gpt_oss, "model.dtype=bf16"}).empty());
   CHECK(warnings({h200, gpt_oss, "serving={engine: vllm_v1}"}).empty());
   CHECK(warnings({"cluster.node=p6-b200.48xlarge", gpt_oss}).empty());
+  CHECK(has(warnings({"execution.two_batch_min_tokens=64"}), "overlap is not two_batch"));
+  CHECK(has(warnings({"execution.exchange_sm_share=0"}), "nothing overlaps"));
+  CHECK(warnings({"execution={overlap: two_batch, two_batch_min_tokens: 64, exchange_sm_share: 0}"}).empty());
+  CHECK(has(warnings({"deployment.router=least_tokens"}), "serving.router"));
+  CHECK(warnings({"deployment={instances: 2, router: least_tokens}"}).empty());
   const RunResult run = [&] {
     const Scenario s = small({"serving.disable_cuda_graph=false"});
     return run_policy(s, s.policies[0], {});
