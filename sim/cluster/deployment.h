@@ -4,8 +4,7 @@
 //   Prefill/decode: a request is routed to a prefill instance, which computes its prompt and holds the keys and values.
 //   A decode instance, chosen then, sets pages aside as soon as it can; the transfer follows, one after another on the
 //   lane that the source rank leaves by. The request's first token counts when the transfer has ended, since the decode
-//   instance hands it out; the pages of the prefill instance are free from then on. A request of one output token ends
-//   on its prefill instance.
+//   instance hands it out; the pages of the prefill instance are free from then on.
 //           A transfer goes at the share of its rate that faults leave to the slower of its ends when it begins.
 //           Where the prefill engine sends chunks, the decode instance is chosen when the first of several has been
 //           computed, and from when it has set pages aside each goes as soon as it has been computed.

@@ -1,6 +1,7 @@
 #include "sim/cluster/instance.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "sim/core/check.h"
@@ -141,12 +142,10 @@ bool Instance::holds_step(Ticks now) {
 
 Instance::Started Instance::start_step(Ticks now, const RunControl& control, RunCounters& counters,
                                        Fingerprint& fingerprint) {
-  if (held_launch_ || !looping_) {
-    take_in(now);
-  }
+  const std::int64_t ended = held_launch_ || !looping_ ? take_in(now) : 0;
   const Formed formed = form_batches(now, counters, fingerprint);
   if (formed.tokens == 0) {
-    return {};
+    return {Ticks{}, ended};
   }
   const Ticks since = held_since_.value_or(now);
   const StepCost waited = held_since_ ? spec_.model->waited(since, now) : StepCost{};
@@ -167,15 +166,15 @@ Instance::Started Instance::start_step(Ticks now, const RunControl& control, Run
   counters.busy += busy;
   counters.blocked += formed.blocked ? busy : Ticks{};
   fingerprint.add(duration.count());
-  const std::int64_t finished = after_launch(now, counters);
-  return {duration, finished};
+  return {duration, ended + after_launch(now, counters)};
 }
 
-void Instance::take_in(Ticks now) {
+std::int64_t Instance::take_in(Ticks now) {
   const bool busy = std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank->busy(); });
   const bool receives = !busy || spec_.options.receive_interval == 1 || passes_ >= spec_.options.receive_interval;
   passes_ = receives ? 0 : passes_;
-  std::for_each(ranks_.begin(), ranks_.end(), [&](const auto& rank) { rank->take_in(now, receives); });
+  return std::accumulate(ranks_.begin(), ranks_.end(), std::int64_t{0},
+                         [&](std::int64_t ended, const auto& rank) { return ended + rank->take_in(now, receives); });
 }
 
 std::int64_t Instance::hand_out(Ticks now, RunCounters& counters) {
@@ -197,8 +196,7 @@ std::int64_t Instance::after_launch(Ticks now, RunCounters& counters) {
     return 0;
   }
   const std::int64_t finished = hand_out(now, counters);
-  take_in(now);
-  return finished;
+  return finished + take_in(now);
 }
 
 std::int64_t Instance::end_step(Ticks now, RunCounters& counters) {

@@ -102,7 +102,7 @@ class Instance {
   };
   std::int64_t hand_out(Ticks now, RunCounters& counters);
   std::int64_t after_launch(Ticks now, RunCounters& counters);
-  void take_in(Ticks now);
+  std::int64_t take_in(Ticks now);  // as the ranks' one, summed
   bool align_prompts();
   Formed form_batches(Ticks now, RunCounters& counters, Fingerprint& fingerprint);
   // `waited`: from `since` on, before the step.

@@ -58,7 +58,7 @@ RankLoad Scheduler::load() const {
           unfinished_input_, unfinished_output_};
 }
 
-void Scheduler::take_in(Ticks now, bool receives) {
+std::int64_t Scheduler::take_in(Ticks now, bool receives) {
   if (receives) {
     std::for_each(unseen_.begin(), unseen_.end(), [this](std::int32_t request) { waiting_.push(request); });
     std::for_each(unheard_.begin(), unheard_.end(), [this](std::int32_t request) { remote_.push(request); });
@@ -71,6 +71,15 @@ void Scheduler::take_in(Ticks now, bool receives) {
       mutable_record(m.request).first_token = m.last_token = now;
     }
   }
+  const auto one_token = [](const DecodeSet::Member& m) { return m.left == 0; };
+  for (const DecodeSet::Member& m : joining_) {
+    if (one_token(m)) {
+      finish(m.request, now);
+    }
+  }
+  const auto ended = static_cast<std::int64_t>(std::erase_if(joining_, one_token));
+  joinable_ = joining_.size();
+  return ended;
 }
 
 std::int64_t Scheduler::prompt_of(std::int32_t request) const {
@@ -331,8 +340,7 @@ void Scheduler::end_step() {
   for (const std::int32_t request : chunks_) {
     Active& a = active_.at(request);
     publish(request, a, a.done);
-    if (options_.sends_chunks && options_.role == InstanceRole::kPrefill && a.done < a.prompt &&
-        record(request).output_tokens > 1) {
+    if (options_.sends_chunks && options_.role == InstanceRole::kPrefill && a.done < a.prompt) {
       computed_.push_back({request, a.done});
     }
   }
@@ -344,9 +352,9 @@ void Scheduler::end_step() {
 void Scheduler::hand_out_prompt(std::int32_t request, Ticks now) {
   RequestRecord& r = mutable_record(request);
   ++counts_.prompt_ends;
-  // The decode instance hands out the first of several tokens.
+  // The decode instance hands out the first token.
   if (active_.at(request).generated == 0) {
-    r.first_token = options_.role == InstanceRole::kPrefill && r.output_tokens > 1 ? Ticks{} : now;
+    r.first_token = options_.role == InstanceRole::kPrefill ? Ticks{} : now;
   }
 }
 
@@ -364,12 +372,8 @@ std::int64_t Scheduler::hand_out(Ticks now, GapSamples& gaps) {
   computed_.clear();
   for (const std::int32_t request : ended_) {
     hand_out_prompt(request, now);
-    if (record(request).output_tokens == 1) {
-      handed_.finished.push_back(request);
-    } else {
-      in_transfer_.push_back(request);
-      handed_over_.push_back(request);
-    }
+    in_transfer_.push_back(request);
+    handed_over_.push_back(request);
   }
   ended_.clear();
   for (const std::int32_t request : handed_.finished) {

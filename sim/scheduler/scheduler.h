@@ -61,8 +61,8 @@ class Scheduler {
   bool has_work() const { return !active_.empty() || !waiting_.empty() || !unseen_.empty() || !unheard_.empty(); }
   // What has come so far is there for the next batch: prompts from elsewhere, whose first token is out now, and new requests
   // where the scheduler `receives` any. Where the schedule does not overlap, and no interval keeps requests back, it always
-  // is.
-  void take_in(Ticks now, bool receives);
+  // is. Returns how many of the prompts end with that token.
+  std::int64_t take_in(Ticks now, bool receives);
   // Some request is known here that has not ended.
   bool busy() const { return !active_.empty() || !waiting_.empty() || !remote_.empty(); }
 

@@ -6,7 +6,9 @@
 //            host memory); disaggregation/prefill.py: a request's memory is freed when its transfer has ended; what has
 //            been computed of a prompt goes out when the host has seen it (process_prefill_chunk, send_kv_chunk); the
 //            decode instance hands out the first token, when its loop finds that the transfer has ended
-//            (event_loop_overlap_disagg_decode: stream_output of the batch of prompts that have come).
+//            (event_loop_overlap_disagg_decode: stream_output of the batch of prompts that have come). A request of one
+//            token travels, too, and ends then: v0.5.9 process_batch_result_prebuilt; TensorRT-LLM's server asks for
+//            a generation after any answer that ended by its length (openai_disagg_service.py, _need_gen).
 //   Differs: a request that finds the rank idle always enters.
 #include <algorithm>
 #include <utility>
@@ -89,7 +91,7 @@ void Scheduler::resume_from_host(std::int32_t request) {
 void Scheduler::receive(std::int32_t request, Ticks now) {
   EPSIM_CHECK(std::erase(in_transfer_, request) == 1, "only a prompt on its way can arrive");
   RequestRecord& r = mutable_record(request);
-  r.first_token = options_.overlap_schedule ? Ticks{} : now;
+  r.first_token = options_.overlap_schedule || r.output_tokens == 1 ? Ticks{} : now;
   joining_.push_back({request, r.output_tokens - 1, r.input_tokens, now});
 }
 

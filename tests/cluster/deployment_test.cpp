@@ -109,26 +109,35 @@ TEST_CASE("least_tokens and cache_aware among instances") {
 TEST_CASE("prefill and decode apart: the first token counts when the keys and values have arrived") {
   FixedPricer prefill(10_ms, true), decode(5_ms, true);
   const std::vector<InstanceSpec> specs = {prefill_of(prefill), instance_of(decode, engine(InstanceRole::kDecode))};
-  // All prompts end at 10 ms. C wants one token and is done. A (4 tokens) travels until 14, B (6) from then until 20. A
-  // decodes 14..19..24; B joins at 24 and ends at 29.
+  // All prompts end at 10 ms. A (4 tokens) travels until 14, B (6) from then until 20, C (2) until 22. A decodes
+  // 14..19..24; B joins at 24 and ends at 29. C wants one token, which the decode instance hands out when it looks: at 24.
   const RunResult run = simulate(trace_of({{0, 4, 3}, {0, 6, 2}, {0, 2, 1}}), specs, Router::kRoundRobin, {});
   CHECK(run.requests[0].first_token == 14 * kMs);
   CHECK(run.requests[0].finished == 24 * kMs);
   CHECK(run.requests[1].first_token == 20 * kMs);
   CHECK(run.requests[1].finished == 29 * kMs);
-  CHECK(run.requests[2].first_token == 10 * kMs);
-  CHECK(run.requests[2].finished == 10 * kMs);
+  CHECK(run.requests[2].first_token == 24 * kMs);
+  CHECK(run.requests[2].finished == 24 * kMs);
   CHECK(run.requests[0].rank == 1);
-  CHECK(run.requests[2].rank == 0);
-  CHECK(run.transfers.count == 2);
-  CHECK(run.transfers.tokens == 10);
-  CHECK(run.transfers.time.count() == doctest::Approx(0.010));
-  CHECK(run.transfers.wait.count() == doctest::Approx(0.004));
+  CHECK(run.requests[2].rank == 1);
+  CHECK(run.transfers.count == 3);
+  CHECK(run.transfers.tokens == 12);
+  CHECK(run.transfers.time.count() == doctest::Approx(0.012));
+  CHECK(run.transfers.wait.count() == doctest::Approx(0.004 + 0.010));
   CHECK(run.latency.itl_s.count == 3);
   CHECK(run.latency.itl_s.max == doctest::Approx(9e-3));
   CHECK(prefill.batches.size() == 1);
   CHECK(decode.batches.size() == 3);
   CHECK(decode.batches[0][0].decode_context == 4);
+  // Alone, no step runs for it there: 10 ms of prompt and 2 ms on the way, with either schedule.
+  for (const bool overlap : {false, true}) {
+    ServingOptions options = engine(InstanceRole::kDecode);
+    options.overlap_schedule = overlap;
+    const std::vector<InstanceSpec> two = {prefill_of(prefill), instance_of(decode, options)};
+    const RunResult one = simulate(trace_of({{0, 2, 1}}), two, Router::kRoundRobin, {});
+    CHECK(one.requests[0].finished == 12 * kMs);
+    CHECK(one.steps == 1);
+  }
 }
 
 TEST_CASE("what two prefill instances send to one lane at once waits there, byte by byte") {
@@ -179,23 +188,25 @@ TEST_CASE("a slow lane takes longer for a prompt, and a slow sender leaves it to
 // 20 ms to compute and its tokens' milliseconds to travel.
 TEST_CASE("chunks travel while later ones are computed, where the engine sends them") {
   FixedPricer prefill(20_ms), decode(5_ms);
-  const auto run = [&](bool sends_chunks, std::int64_t decode_blocks) {
+  const auto run = [&](bool sends_chunks, std::int32_t output) {
     InstanceSpec source = prefill_of(prefill);
     source.options.token_budget = 10;
     source.options.sends_chunks = sends_chunks;
-    const std::vector<InstanceSpec> specs = {source, instance_of(decode, engine(InstanceRole::kDecode, decode_blocks))};
-    return simulate(trace_of({{0, 25, 3}, {0, 25, 1}}), specs, Router::kRoundRobin, {});
+    const std::vector<InstanceSpec> specs = {source, instance_of(decode, engine(InstanceRole::kDecode))};
+    return simulate(trace_of({{0, 25, output}}), specs, Router::kRoundRobin, {});
   };
-  const RunResult whole = run(false, 1000), parts = run(true, 1000);
-  CHECK(whole.requests[0].first_token == (60 + 25) * kMs);
-  // 10 tokens from 20 to 30 ms and from 40 to 50, the last 5 from 60 to 65.
-  CHECK(parts.requests[0].first_token == (60 + 5) * kMs);
-  for (const RunResult* r : {&whole, &parts}) {
-    CHECK(r->transfers.count == 1);
-    CHECK(r->transfers.tokens == 25);
-    CHECK(r->transfers.time.count() == doctest::Approx(0.025));
-    CHECK(r->transfers.wait.count() == 0);
-    CHECK(r->completed == 2);
+  for (const std::int32_t output : {3, 1}) {
+    const RunResult whole = run(false, output), parts = run(true, output);
+    CHECK(whole.requests[0].first_token == (60 + 25) * kMs);
+    // 10 tokens from 20 to 30 ms and from 40 to 50, the last 5 from 60 to 65.
+    CHECK(parts.requests[0].first_token == (60 + 5) * kMs);
+    for (const RunResult* r : {&whole, &parts}) {
+      CHECK(r->transfers.count == 1);
+      CHECK(r->transfers.tokens == 25);
+      CHECK(r->transfers.time.count() == doctest::Approx(0.025));
+      CHECK(r->transfers.wait.count() == 0);
+      CHECK(r->completed == 1);
+    }
   }
 }
 
