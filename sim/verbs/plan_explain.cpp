@@ -10,6 +10,7 @@
 
 #include "policies/plan_explanation.h"
 #include "policies/plan_tools.h"
+#include "sim/core/text.h"
 #include "sim/report/format.h"
 #include "sim/report/text_table.h"
 
@@ -87,8 +88,8 @@ std::string table_text(const ExplanationTable& what, const PlanRequest& request)
 }  // namespace
 
 std::string explain_plan(const PlacementPlan& plan, const PlanRequest& request, const PlanFigures& figures) {
-  std::string out =
-      fmt::format("{} on {} GPUs, layer by layer\n\n{}", plan.policy, plan.gpus, layer_table(plan, request, figures));
+  std::string out = fmt::format("{} on {}, layer by layer\n\n{}", plan.policy, count_of(plan.gpus, "GPU"),
+                                layer_table(plan, request, figures));
   const std::optional<PlanExplanation> why = explanation_of(*request.placement, request.load, request.shape);
   for (std::size_t t = 0; why && t < why->tables.size(); ++t) {
     out += fmt::format("\n{}", table_text(why->tables[t], request));

@@ -188,11 +188,11 @@ std::string plan_summary(const PlacementPlan& plan, const PlanRequest& request, 
   const int copies = plan.copies_on_fullest_gpu();
   const double gib = request.expert_bytes ? to_gib(*request.expert_bytes) : 0;
   std::string out = fmt::format(
-      "{}: {} layers of {} experts on {} GPUs; {} on the fullest GPU\n"
+      "{}: {} of {} experts on {}; {} on the fullest GPU\n"
       "  balancedness, mean over layers: {:.4f} with experts in order and no copies, {:.4f} with this plan\n"
       "  physical experts on the fullest GPU: {}{}\n",
-      plan.policy, plan.layers.size(), plan.experts, plan.gpus, count_of(copies, "extra copy"), mean(figures.before),
-      mean(figures.after), fullest,
+      plan.policy, count_of(plan.layers.size(), "layer"), plan.experts, count_of(plan.gpus, "GPU"),
+      count_of(copies, "extra copy"), mean(figures.before), mean(figures.after), fullest,
       request.expert_bytes ? fmt::format(" ({:.3f} GiB)", static_cast<double>(fullest) * gib)
                            : "; their bytes are not known: the request has neither model nor expert_bytes");
   if (!request.previous) {

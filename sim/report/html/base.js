@@ -65,6 +65,8 @@ const shown = (value) => {
   if (size !== 0 && size < 1e-3) return value.toExponential(2);
   return Number(value.toPrecision(4)).toLocaleString("en-US", { maximumSignificantDigits: 4 });
 };
+// "1 layer", "2 layers".
+const countOf = (count, one) => `${shown(count)} ${one}${count === 1 ? "" : "s"}`;
 
 const define = (name) => report.definitions[name] ?? null;
 const sweptKeys = new Set();  // keys that a sweep varied, which metrics.md does not know

@@ -7,7 +7,7 @@ const capacityTable = (title, rows, wanted, options = {}) => {
     { ...options, names: Object.keys(rows[0]), all: rows.map((row) => Object.values(row)) });
 };
 
-const sizeOf = (nodes) => nodes < 1 ? `1/${Math.round(1 / nodes)} node` : `${nodes} node${nodes > 1 ? "s" : ""}`;
+const sizeOf = (nodes) => nodes < 1 ? `1/${Math.round(1 / nodes)} node` : countOf(nodes, "node");
 
 // One figure against another, a mark a design that was run, a colour a kind of node; hollow where the SLO does not hold.
 const capacityPareto = (rows, x, y, title, note, about) => {

@@ -20,19 +20,19 @@ const clusterText = (scenario) => {
 // Of a sweep over hardware: the range of its points, where results.csv has their GPUs, and the kind of GPU, where all have one.
 const sweptClusterText = (scenario, varies, gpus) => {
   const [least, most] = d3.extent(gpus), kind = varies(/^cluster(\.node)?(=|$)/) ? null : gpusOf(scenario).gpu;
-  return least === undefined ? kind ?? "several clusters" : `${least === most ? least : `${least} to ${most}`}${kind ? ` × ${kind}` : " GPUs"}`;
+  return least === undefined ? kind ?? "several clusters" : kind ? `${least === most ? least : `${least} to ${most}`} × ${kind}` : least === most ? countOf(least, "GPU") : `${least} to ${most} GPUs`;
 };
 const deploymentText = (scenario) => {
   const d = scenario.deployment ?? {}, p = scenario.parallelism ?? {};
-  const pool = (name, one) => `${one.instances ?? 1} ${name} of ${one.nodes ?? scenario.cluster.nodes} nodes`;
+  const pool = (name, one) => `${one.instances ?? 1} ${name} of ${countOf(num(one.nodes ?? scenario.cluster.nodes), "node")}`;
   const sizes = [p.attention_tp ? `attention TP ${p.attention_tp}` : "", p.ep_size ? `EP ${p.ep_size}` : "experts over all GPUs", scenario.dispatch?.transport ?? ""].filter((text) => text !== "");
-  const shape = typeof d === "string" ? d : d.prefill ? `${pool("prefill", d.prefill)} + ${pool("decode", d.decode ?? {})}` : `${d.instances ?? 1} instance${num(d.instances ?? 1) === 1 ? "" : "s"}`;
+  const shape = typeof d === "string" ? d : d.prefill ? `${pool("prefill", d.prefill)} + ${pool("decode", d.decode ?? {})}` : countOf(num(d.instances ?? 1), "instance");
   return [shape, ...sizes].join(", ");
 };
 const requestsText = (scenario, rate) => {
   const r = scenario.requests ?? {}, size = (value) => (typeof value === "object" && value !== null ? "varied" : value);
   const lengths = r.input_tokens !== undefined && r.output_tokens !== undefined ? `${size(r.input_tokens)} in, ${size(r.output_tokens)} out` : "";
-  return [r.path ? lastPart(r.path) : r.kind, rate ?? (r.rate ? `at ${r.rate}` : r.concurrency ? `${r.concurrency} at a time` : ""), r.count && (!rate || r.path) ? `${shown(num(r.count))} requests` : "", lengths].filter((text) => text).join(", ");
+  return [r.path ? lastPart(r.path) : r.kind, rate ?? (r.rate ? `at ${r.rate}` : r.concurrency ? `${r.concurrency} at a time` : ""), r.count && (!rate || r.path) ? countOf(num(r.count), "request") : "", lengths].filter((text) => text).join(", ");
 };
 
 // Title and facts. `rate`: instead of the scenario's, of a search, which makes as many requests as it needs; `seeds`: in

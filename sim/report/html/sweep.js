@@ -131,11 +131,11 @@ const sweepSections = (root) => {
   const seeds = sweep.axes.find((axis) => axis.key === "seed")?.values;
   const node = section("Results", headOf(root, `sweep of ${sweep.axes.map((axis) => shortKey(sweep, axis.key)).join(" × ")}`, { seeds: seeds ? seeds.join(", ") : "1", version: sweep.epsim_version, varied: sweep.axes, rate: goodput ? "rates searched" : undefined, gpus: results.has("gpus") ? results.numbers("gpus").filter(Number.isFinite) : [] }),
     figures.length > 0 ? sweepVerdict(root, sweep, results, wanted.filter((name) => figures.includes(name)).slice(0, 2)) : null,
-    el("p", {}, `${sweep.scenario ? `${sweep.scenario}, ` : ""}${results.rows.length} points: ${varied}${sweep.policies.length > 0 ? `; policies ${sweep.policies.join(", ")}` : ""}.`),
+    el("p", {}, `${sweep.scenario ? `${sweep.scenario}, ` : ""}${countOf(results.rows.length, "point")}: ${varied}${sweep.policies.length > 0 ? `; policies ${sweep.policies.join(", ")}` : ""}.`),
     table("Points", names.map((name) => ({ name, label: labelOf(name), text: asText(name) })), results.rows.map((row) => names.map((name) => cellOf(row, name))),
       { long: true, names: results.names, all: results.rows, file: "results", note: `The CSV has all ${results.names.length} columns.` }));
   if (failed.length > 0) {
-    node.append(table(`${failed.length} points failed`, ["point", ...lead, "error"].map((name) => ({ name, label: labelOf(name), text: true })),
+    node.append(table(`${countOf(failed.length, "point")} failed`, ["point", ...lead, "error"].map((name) => ({ name, label: labelOf(name), text: true })),
       failed.map((row) => ["point", ...lead, "error"].map((name) => row[results.names.indexOf(name)])), { long: true }));
   }
   if (figures.length === 0) { section("Figures", absent("No point has a figure.")); return; }
