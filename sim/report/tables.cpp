@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -156,6 +157,23 @@ std::string time_table(const RunSummary& run) {
 std::string steps_line(const RunSummary& run) {
   return captioned("steps", fmt::format("{} of {} ms on average; busy {} % of the time", shown(run, "steps"),
                                         shown(run, "step_mean_ms"), shown(run, "busy_share")));
+}
+
+// How unevenly several instances of a role work: cache_aware keeps requests that share a prompt's start on one of them.
+std::string instances_line(const RunSummary& run) {
+  std::map<std::string, std::vector<double>> by_role;
+  for (const InstanceFigures& instance : run.instances) {
+    by_role[instance.role].push_back(instance.busy_share);
+  }
+  std::string text;
+  for (const auto& [role, busy] : by_role) {
+    if (busy.size() > 1) {
+      const auto [least, most] = std::minmax_element(busy.begin(), busy.end());
+      text += fmt::format("{}{}busy {} to {} % of the time", text.empty() ? "" : "; ",
+                          role == kInstanceRoleNames[0] ? "" : role + " ", percent(*least), percent(*most));
+    }
+  }
+  return text.empty() ? "" : captioned("instances", text);
 }
 
 std::string origins_line(const RunSummary& run) {
@@ -398,9 +416,10 @@ std::string run_detail(const RunSummary& run, TableStyle style) {
   return fmt::format("{}\n{}{}{}{}\n{}\n{}\n{}{}{}{}{}{}{}", bold(shortened(printable(run.label), kColumns), style),
                      (own.empty() ? "" : captioned("its own", printable(own))) + plan +
                          (sharing.empty() ? "" : captioned("shared rows", printable(sharing))),
-                     requests_line(run), tokens_line(run), steps_line(run), latency_table(run), time_table(run),
-                     origins_line(run), balancedness_line(run) + exchange_balance_line(run) + rerouted_line(run),
-                     link_line(run), kv_lines(run), rebalance_line(run), regroup_line(run), memory_line(run));
+                     requests_line(run), tokens_line(run), steps_line(run) + instances_line(run), latency_table(run),
+                     time_table(run), origins_line(run),
+                     balancedness_line(run) + exchange_balance_line(run) + rerouted_line(run), link_line(run),
+                     kv_lines(run), rebalance_line(run), regroup_line(run), memory_line(run));
 }
 
 std::string conclusion_text(const Comparison& runs) {

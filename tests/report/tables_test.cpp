@@ -126,6 +126,16 @@ TEST_CASE("in overload the table begins by saying so") {
   CHECK(comparison_table(one_seed(runs)).starts_with("1.000 requests/s are offered and base serves at most 0.5000"));
 }
 
+TEST_CASE("the details say how unevenly several instances work, of each role apart") {
+  RunSummary run = summarize(test::sample_run());
+  run.instances = {{"whole", 9, 0.9, 0.982}, {"whole", 1, 0.1, 0.05}, {"whole", 0, 0, 0}};
+  CHECK(run_detail(run).find("instances     busy 0.0 to 98.2 % of the time\n") != std::string::npos);
+  run.instances = {{"prefill", 1, 0.1, 0.05}, {"decode", 9, 0.9, 0.982}, {"decode", 5, 0.5, 0.5}};
+  CHECK(run_detail(run).find("instances     decode busy 50.0 to 98.2 % of the time\n") != std::string::npos);
+  run.instances.pop_back();
+  CHECK(run_detail(run).find("instances  ") == std::string::npos);
+}
+
 TEST_CASE("the detail of a run states every group of figures with units") {
   const std::string text = run_detail(summarize(test::sample_run()));
   CHECK(has(text, "eplb\n  plan          one copy more per layer\n"));
