@@ -33,12 +33,13 @@ Json value_of(const RunSummary& run, const Metric& m) {
   }
 }
 
+// Objects begin as such: where a null turns into one and there is no memory for it, nlohmann's destructor follows a null pointer.
 Json section_of(const RunSummary& run, const MetricSection& section) {
-  Json out;
+  Json out = Json::object();
   for (const Metric* m : metrics_in(run, section)) {
     out[m->name] = value_of(run, *m);
   }
-  return out;  // null without a metric
+  return out.empty() ? Json(nullptr) : out;
 }
 
 Json step_kinds_of(const RunSummary& run) {
@@ -76,7 +77,7 @@ Json memory_of(const RunSummary& run) {
 }
 
 Json changes_of(const RunSummary& first, const RunSummary& run) {
-  Json out;
+  Json out = Json::object();
   for (const Metric* m : changing_metrics()) {
     out[m->key.change] = change(*m, first, run);
   }
@@ -86,7 +87,7 @@ Json changes_of(const RunSummary& first, const RunSummary& run) {
 Json interval_of(const Estimate& e) { return std::isfinite(e.half_width) ? Json{e.low(), e.high()} : Json(nullptr); }
 
 Json over_seeds_of(const Comparison& runs, std::size_t policy) {
-  Json out;
+  Json out = Json::object();
   for (const Metric* m : compared_metrics()) {
     const Estimate own = over_seeds(runs, policy, *m), apart = difference(runs, policy, *m);
     out[m->name] = {{"mean", own.mean},
@@ -166,7 +167,7 @@ std::string comparison_json(const Comparison& runs, const RunInfo& info) {
   out["runs"] = Json::array();
   int rank = 0;
   for (const std::size_t i : rank_policies(runs)) {
-    Json row;
+    Json row = Json::object();
     row["rank"] = ++rank;
     row["variant"] = is_gain_variant(runs.first_seed(i).label);
     row["bound"] = is_bound(runs, i);
