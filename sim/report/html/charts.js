@@ -264,7 +264,7 @@ const drawChart = (svg, spec, width) => {
   if (!spec.horizontal) {
     const name = axisName("").attr("transform", `translate(12,${margin.top + inside / 2})rotate(-90)`);
     name.append("tspan").text(how);
-    if (from) name.append("tspan").attr("fill", mark).text(widthOf(how + from) < inside + margin.top ? from : "; not from 0");
+    if (from) name.append("tspan").attr("fill", mark).text(widthOf(how + from) < inside ? from : "; not from 0");
   }
   readChart(svg, spec, sets, margin, inside);
   return height + 20;

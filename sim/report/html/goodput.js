@@ -20,13 +20,19 @@ const probesOf = (study, curve) => {
     ttft: { mean: ttft.mean[i], p99: ttft.p99[i] }, tpot: { mean: tpot.mean[i], p99: tpot.p99[i] } }));
 };
 
+// Runs far above every steady one, as a search's first, would leave the rest a corner of the chart; the tables have them.
+const near = (probes) => {
+  const most = 1.5 * (d3.max(probes.filter((p) => p.stable), (p) => p.rate) ?? Infinity);
+  return probes.filter((p) => p.rate <= most);
+};
+
 // One figure of every run against the rate offered: a colour per policy, a dash per seed. Crosses are runs that were not steady.
 // stars: [{policy, seed, x, y}].
 const againstRate = (probes, valueOf, stars, spec) => {
-  const policies = [...new Set(probes.map((p) => p.policy))];
-  const datasets = policies.flatMap((policy) => [...new Set(probes.filter((p) => p.policy === policy).map((p) => p.seed))].map((seed, s) => ({
+  const shownProbes = near(probes), policies = [...new Set(probes.map((p) => p.policy))];
+  const datasets = policies.flatMap((policy) => [...new Set(shownProbes.filter((p) => p.policy === policy).map((p) => p.seed))].map((seed, s) => ({
     label: policy, unlisted: s > 0, thick: 1.5, dash: dashes[s % dashes.length],
-    data: probes.filter((p) => p.policy === policy && p.seed === seed).sort((a, b) => a.rate - b.rate)
+    data: shownProbes.filter((p) => p.policy === policy && p.seed === seed).sort((a, b) => a.rate - b.rate)
       .map((p) => ({ x: p.rate, y: valueOf(p), mark: p.stable ? undefined : cross, size: p.stable ? 4 : 5, about: [seed ? `seed ${seed}` : "", p.stable ? "" : "not steady"].filter((text) => text).join(", ") })) })));
   const marked = stars.filter((star) => Number.isFinite(star.y)).map((star) => ({ label: star.policy, unlisted: true, line: false, data: [{ x: star.x, y: star.y, mark: d3.symbolStar, size: 11, about: spec.starText }] }));
   return chart({ type: "line", near: true, zeroX: true, x: "offered load [requests/s]", ...spec, datasets: [...datasets, ...marked],
@@ -93,7 +99,7 @@ const goodputSections = (root) => {
   if (split) node.append(split);
   if (study.conclusions.length > 0) node.append(el("details", { open: !study.verdict && study.conclusions.length > 1 }, el("summary", {}, "Every comparison in words"), ...study.conclusions.map((words) => el("p", {}, words)), el("p", { class: "note" }, study.method.measured_part_rule)));
   section("Against the offered load", probes.length === 0 ? absent("No curve.csv and goodput.csv in this folder, so there are no curves.") :
-    el("p", { class: "note" }, "A colour per policy, a dash per seed. Crosses are rates at which the run was not steady" + (slo ? "." : "; stars are knees.")),
+    el("p", { class: "note" }, "A colour per policy, a dash per seed. Crosses are rates at which the run was not steady" + (slo ? "" : "; stars are knees") + (near(probes).length < probes.length ? "; those far above every steady rate are in the tables alone." : ".")),
     el("div", { class: "grid" }, rateBars, ...attained, ...(probes.length > 0 ? [...latencyCurves(study, probes, "ttft", stars), ...latencyCurves(study, probes, "tpot", []), ...(study.slo?.terms?.some((t) => t.metric === "e2e") ? latencyCurves(study, probes, "e2e", []) : [])] : [])));
   if (study.policies.every((p) => p.sensitivity)) {
     const sensitivity = (pick, title, yName, words) => lines({ title, term: yName, x: "k", xName: "k", y: withUnit(words, yName), yName },
