@@ -4,26 +4,32 @@
  *   EPSIM_FAULT_AT=N  EPSIM_FAULT_LASTS=1  the first that fails; whether all later ones do as well
  *   EPSIM_FAULT_ERRNO=28                   what it fails with (malloc: ENOMEM always)
  *   EPSIM_FAULT_COUNT=file                 writes the number of calls there at exit, and fails none
+ *   EPSIM_FAULT_FORK=folder                with malloc: at every call a fork goes on without that memory, in a copy of the working
+ *                                          folder; forks that do not just end with a message are kept as folder/N
  *
  * Of write, standard output and error are left alone; of open, only files opened for writing fail.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static atomic_long seen;
 static long fail_at = -1;
 static int lasts, code = EIO, ready;
 static char kind = 0;
-static const char* count_file;
+static const char *count_file, *fork_folder;
 
 __attribute__((constructor)) static void start(void) {
   const char* which = getenv("EPSIM_FAULT");
@@ -34,6 +40,7 @@ __attribute__((constructor)) static void start(void) {
   lasts = getenv("EPSIM_FAULT_LASTS") != NULL;
   code = number != NULL ? atoi(number) : EIO;
   count_file = getenv("EPSIM_FAULT_COUNT");
+  fork_folder = getenv("EPSIM_FAULT_FORK");
   ready = 1;
 }
 
@@ -62,14 +69,98 @@ static int fails(char which) {
     next = (__typeof__(&name))dlsym(RTLD_NEXT, #name); \
   }
 
-extern void* __libc_malloc(size_t size);
-void* malloc(size_t size) {
-  if (fails('m')) {
-    errno = ENOMEM;
-    return NULL;
+static int is_empty(const char* folder) {
+  DIR* names = opendir(folder);
+  int count = 0;
+  while (names != NULL && readdir(names) != NULL) {
+    ++count;
   }
-  return __libc_malloc(size);
+  closedir(names);
+  return count <= 2;
 }
+
+/* What a fork does before it goes on: its own copy of the working folder, open files moved into that copy, its own messages. */
+static void move_into(const char* folder) {
+  char here[PATH_MAX], link[64], file[PATH_MAX], copy[PATH_MAX + 64];
+  unsetenv("LD_PRELOAD");
+  if (getcwd(here, sizeof here) == NULL || mkdir(folder, 0777) != 0) {
+    _exit(99);
+  }
+  snprintf(copy, sizeof copy, "cp -a . %s", folder);
+  if (!is_empty(".") && system(copy) != 0) {
+    _exit(99);
+  }
+  const size_t length = strlen(here);
+  for (int at = 3; at < 64; ++at) {
+    snprintf(link, sizeof link, "/proc/self/fd/%d", at);
+    const ssize_t size = readlink(link, file, sizeof file - 1);
+    if (size <= (ssize_t)length || strncmp(file, here, length) != 0 || file[length] != '/') {
+      continue;
+    }
+    file[size] = 0;
+    snprintf(copy, sizeof copy, "%s%s", folder, file + length);
+    const int own = open(copy, fcntl(at, F_GETFL) & O_ACCMODE);
+    if (own >= 0) {
+      lseek(own, lseek(at, 0, SEEK_CUR), SEEK_SET);
+      dup2(own, at);
+      close(own);
+    }
+  }
+  snprintf(copy, sizeof copy, "%s.stderr", folder);
+  freopen("/dev/null", "w", stdout);
+  dup2(open(copy, O_CREAT | O_WRONLY, 0666), 2);
+  if (chdir(folder) != 0) {
+    _exit(99);
+  }
+  alarm(60);
+}
+
+/* True in the fork, which goes on without the memory; the parent waits for its end and goes on with it. */
+static int fork_fails(void) {
+  char folder[PATH_MAX], errors[PATH_MAX + 8];
+  const long n = atomic_fetch_add(&seen, 1) + 1;
+  ready = 0;
+  snprintf(folder, sizeof folder, "%s/%ld", fork_folder, n);
+  snprintf(errors, sizeof errors, "%s.stderr", folder);
+  const pid_t child = fork();
+  if (child == 0) {
+    count_file = NULL;
+    move_into(folder);
+    return 1;
+  }
+  int status = 0;
+  struct stat about;
+  waitpid(child, &status, 0);
+  const int message = stat(errors, &about) == 0 && about.st_size > 0;
+  if (WIFEXITED(status) && (WEXITSTATUS(status) == 1 || WEXITSTATUS(status) == 2) && message && is_empty(folder)) {
+    rmdir(folder);
+    unlink(errors);
+  } else {
+    strcat(errors, ".status");
+    FILE* out = fopen(errors, "w");
+    fprintf(out, "%d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+    fclose(out);
+  }
+  ready = 1;
+  return 0;
+}
+
+static int memory_fails(void) {
+  if (fork_folder != NULL ? ready && fork_fails() : fails('m')) {
+    errno = ENOMEM;
+    return 1;
+  }
+  return 0;
+}
+
+extern void* __libc_malloc(size_t size);
+void* malloc(size_t size) { return memory_fails() ? NULL : __libc_malloc(size); }
+
+extern void* __libc_calloc(size_t count, size_t size);
+void* calloc(size_t count, size_t size) { return memory_fails() ? NULL : __libc_calloc(count, size); }
+
+extern void* __libc_realloc(void* block, size_t size);
+void* realloc(void* block, size_t size) { return memory_fails() ? NULL : __libc_realloc(block, size); }
 
 ssize_t write(int file, const void* bytes, size_t size) {
   NEXT(write)

@@ -2,12 +2,14 @@
 """Makes single calls fail under epsim, and whole disks: no memory, I/O errors, full and read-only folders, small stacks.
 
   faults.py --epsim build/release/sim/app/epsim --points 200 [--seed 1]
+  faults.py --epsim build/release/sim/app/epsim --job run --every-allocation
 
 For each kind of call, the calls of a whole run are counted and up to `--points` of them are failed, one run each: all of
 them where there are fewer. A run must end with 0 (and then every byte of its output as without the fault), or with 1 or 2,
 a message on standard error, and no output folder. A signal, a silent end or half an output is a failure.
+`--every-allocation` tries each malloc, calloc and realloc in one run, which forks there: the fork goes on without that memory.
 """
-import argparse, errno, os, random, shutil, subprocess, sys, tempfile
+import argparse, errno, os, random, shutil, subprocess, sys, tempfile, types
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -27,16 +29,17 @@ class Campaign:
 
     def run(self, job, folder, environment):
         self.runs += 1
-        return subprocess.run([self.epsim, *JOBS[job]], cwd=folder, capture_output=True, text=True, timeout=120,
-                              env={**os.environ, **environment})
+        return subprocess.run([self.epsim, *JOBS[job]], cwd=folder, capture_output=True, text=True,
+                              timeout=None if "EPSIM_FAULT_FORK" in environment else 120, env={**os.environ, **environment})
 
     def fresh(self):
         for name in os.listdir(self.folder):
             shutil.rmtree(os.path.join(self.folder, name))
 
-    def judge(self, job, what, done, whole):
-        """What is finished of a sweep or comparison may stay; the same command must then complete it."""
-        left = contents(self.folder)
+    def judge(self, job, what, done, whole, folder):
+        """What is finished of a sweep or comparison may stay, as may the folder that is replaced by the next run; the same
+        command must then complete it."""
+        left = contents(folder)
         problem = ""
         if done.returncode not in (0, 1, 2):
             problem = f"exit code {done.returncode}: {done.stderr[-300:]}"
@@ -46,20 +49,44 @@ class Campaign:
             problem = "no message"
         # The output may be whole already when the summary is printed.
         elif done.returncode != 0 and left and differences(whole, left):
-            kept = job == "sweep" or all(name.startswith(".out.runs") for name in left)
-            again = self.run(job, self.folder, {}) if kept else None
-            if not kept or again.returncode != 0 or differences(whole, contents(self.folder)):
+            kept = job == "sweep" or all(name.startswith((".out.runs", ".out.partial")) for name in left)
+            again = self.run(job, folder, {}) if kept else None
+            if not kept or again.returncode != 0 or differences(whole, contents(folder)):
                 problem = f"left behind: {sorted(left)[:3]}" + (f"; again: {again.stderr[-200:]}" if kept else "")
         if problem:
             self.failed += 1
             print(f"{what}: {problem}", flush=True)
 
-    def calls(self, job, rng, points):
+    def whole(self, job):
         self.fresh()
-        whole_run = self.run(job, self.folder, {})
-        if whole_run.returncode != 0:
-            sys.exit(f"{job} fails without faults: {whole_run.stderr}")
-        whole = contents(self.folder)
+        done = self.run(job, self.folder, {})
+        if done.returncode != 0:
+            sys.exit(f"{job} fails without faults: {done.stderr}")
+        return contents(self.folder)
+
+    def every_allocation(self, job):
+        """One run that forks at each allocation; what the shim keeps of a fork did not just end with a message."""
+        whole = self.whole(job)
+        forks, count_file = self.folder + ".forks", self.folder + ".count"
+        shutil.rmtree(forks, ignore_errors=True)
+        os.mkdir(forks)
+        self.fresh()
+        self.run(job, self.folder, {"LD_PRELOAD": self.shim, "EPSIM_FAULT": "malloc", "EPSIM_FAULT_FORK": forks,
+                                    "EPSIM_FAULT_COUNT": count_file})
+        if differences(whole, contents(self.folder)):
+            sys.exit(f"{job}: the run that forked has other output")
+        with open(count_file) as f:
+            total = int(f.read())
+        before = self.failed
+        for status in sorted((name for name in os.listdir(forks) if name.endswith(".status")), key=lambda s: int(s.split(".")[0])):
+            at = status.split(".")[0]
+            with open(os.path.join(forks, status)) as code, open(os.path.join(forks, at + ".stderr")) as errors:
+                done = types.SimpleNamespace(returncode=int(code.read()), stderr=errors.read())
+            self.judge(job, f"{job}: allocation {at} of {total}", done, whole, os.path.join(forks, at))
+        print(f"{job}: each of {total} allocations, {self.failed - before} failures", flush=True)
+
+    def calls(self, job, rng, points):
+        whole = self.whole(job)
         for kind, code, lasts in KINDS:
             count_file = self.folder + ".count"
             self.fresh()
@@ -73,7 +100,8 @@ class Campaign:
                 self.fresh()
                 done = self.run(job, self.folder, {**shim, "EPSIM_FAULT_AT": str(at),
                                                    **({"EPSIM_FAULT_LASTS": "1"} if lasts else {})})
-                self.judge(job, f"{job}: {kind} {at} of {total}, {errno.errorcode[code]}", done, whole)
+                self.judge(job, f"{job}: {kind} {at} of {total}, {errno.errorcode[code]}", done, whole,
+                           self.folder)
             print(f"{job}: {kind}, {errno.errorcode[code]}{' from there on' if lasts else ''}: {len(chosen)} of {total} calls, "
                   f"{self.failed - before} failures", flush=True)
 
@@ -102,6 +130,7 @@ def main():
     parser.add_argument("--points", type=int, default=200)
     parser.add_argument("--job", choices=JOBS, action="append")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--every-allocation", action="store_true")
     options = parser.parse_args()
     rng = random.Random(options.seed)
     with tempfile.TemporaryDirectory(prefix="epsim-faults-") as top:
@@ -110,7 +139,12 @@ def main():
         subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", shim, os.path.join(HERE, "fault_shim.c"), "-ldl"], check=True)
         campaign = Campaign(os.path.abspath(options.epsim), shim, folder)
         for job in options.job or JOBS:
-            campaign.calls(job, rng, options.points)
+            if options.every_allocation:
+                campaign.every_allocation(job)
+            else:
+                campaign.calls(job, rng, options.points)
+        if options.every_allocation:
+            return 1 if campaign.failed else 0
         disks = 0
         for kibibytes in range(4, 260, 8):
             if not campaign.full_disk("run", kibibytes):
