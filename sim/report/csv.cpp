@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "sim/core/check.h"
 #include "sim/report/bottleneck.h"
@@ -193,20 +194,21 @@ void write_links_csv(std::ostream& out, const RunResult& run) {
 void write_gpus_csv(std::ostream& out, const RunResult& run) {
   const LayerGpuView load(run.detail.gpu_load, run.detail), busy(run.detail.gpu_busy_s, run.detail);
   const std::vector<double> loads = load.by_gpu();
-  double total = 0;
-  for (const double l : loads) {
-    total += l;
-  }
-  const double mean = ratio(total, static_cast<double>(loads.size()));
-  CsvTable csv(out, {"gpu", "assignments", "load_over_mean", "expert_busy_s", "expert_busy_share"});
+  CsvTable csv(out, {"gpu", "instance", "assignments", "load_over_mean", "expert_busy_s", "expert_busy_share"});
   std::size_t g = 0;
+  std::int64_t number = 0;
   for (const InstanceTotals& instance : run.instances) {
-    for (const std::size_t end = std::min(g + static_cast<std::size_t>(instance.gpus), loads.size()); g < end; ++g) {
+    const std::size_t end = std::min(g + static_cast<std::size_t>(instance.gpus), loads.size());
+    const auto from = loads.begin() + static_cast<std::ptrdiff_t>(g),
+               to = loads.begin() + static_cast<std::ptrdiff_t>(end);
+    const double mean = ratio(std::accumulate(from, to, 0.0), static_cast<double>(end - g));
+    for (; g < end; ++g) {
       const double seconds = busy.of_gpu(g);
-      csv.integer(static_cast<std::int64_t>(g)).number(loads[g]).number(ratio(loads[g], mean));
+      csv.integer(static_cast<std::int64_t>(g)).integer(number).number(loads[g]).number(ratio(loads[g], mean));
       csv.number(seconds).number(ratio(seconds, instance.time.total.count()));
       csv.end_row();
     }
+    ++number;
   }
 }
 

@@ -136,14 +136,15 @@ TEST_CASE("links.csv and gpus.csv go by the steps of each instance") {
   CHECK(links[2] == "i0.kv_lane0.out,1,0.1,0.025,,0,0,0");
   // 0.5 s of 2 s, 0.25 s of 0.5 s.
   const std::vector<std::string> gpus = rows(written(write_gpus_csv, run));
-  CHECK(gpus[0] == "0,300,1.5,0.5,0.25");
-  CHECK(gpus[1] == "1,100,0.5,0.25,0.5");
+  CHECK(gpus[0] == "0,0,300,1,0.5,0.25");  // the only GPU of its instance: nobody waits for it
+  CHECK(gpus[1] == "1,1,100,1,0.25,0.5");
 }
 
 TEST_CASE("gpus.csv sums over layers") {
   // GPU 0: 300 + 0 of a mean of 200; 0.5 s of the 2 s of all steps.
   CHECK(written(write_gpus_csv, test::sample_run()) ==
-        "gpu,assignments,load_over_mean,expert_busy_s,expert_busy_share\n0,300,1.5,0.5,0.25\n1,100,0.5,0.25,0.125\n");
+        "gpu,instance,assignments,load_over_mean,expert_busy_s,expert_busy_share\n0,0,300,1.5,0.5,0.25\n"
+        "1,0,100,0.5,0.25,0.125\n");
 }
 
 TEST_CASE("layer_gpu.csv has one row per layer and GPU") {

@@ -173,7 +173,7 @@ const stragglerSection = (runs) => {
   const grid = el("div", { class: "grid" },
     layerLines(runs, { title: "Time lost to the slowest GPU or busiest link, by layer", term: "straggler_us", yText: "waiting per step" }, "straggler_us"));
   if (runs.some((run) => run.gpus)) {
-    grid.append(lines({ title: "Load of each GPU over the mean", term: "load_over_mean", x: "GPU", xName: "gpu", y: "load / mean", yName: "load_over_mean", rules: [{ y: 1, label: "mean" }], note: "All layers and steps. Above 1: the other GPUs of its instance wait for it." },
+    grid.append(lines({ title: "Load of each GPU over its instance's mean", term: "load_over_mean", x: "GPU", xName: "gpu", y: "load / mean", yName: "load_over_mean", rules: [{ y: 1, label: "mean" }], note: "All layers and steps. Above 1: the other GPUs of its instance wait for it." },
       runs.filter((run) => run.gpus).map((run) => ({ label: label(run), x: run.gpus.numbers("gpu"), y: run.gpus.numbers("load_over_mean") }))));
   }
   section("Stragglers", el("p", {}, ...runs.flatMap((run, i) => [i > 0 ? " · " : "", label(run) + ": ", term(`${shown(num(run.summary.straggler.straggler_share) * 100)} % of the step time`, "straggler_share")])), grid);
@@ -189,13 +189,20 @@ const pivot = (csv, row, column, value) => {
   return { rows, columns, values };
 };
 
+// [GPU] of a layer, over the mean of those of its instance: GPUs of other instances do not wait for it.
+const overMean = (row, instances) => {
+  const sums = new Map();
+  row.forEach((v, g) => { const [sum, count] = sums.get(instances[g]) ?? [0, 0]; sums.set(instances[g], [sum + v, count + 1]); });
+  return row.map((v, g) => { const [sum, count] = sums.get(instances[g]); return sum > 0 ? (v * count) / sum : NaN; });
+};
+
 // A figure of layer_gpu.csv over its layer's mean, run by run on one scale; nothing where it is zero everywhere.
 const layerGpuMaps = (runs, column, title, about, unit) => {
   const tables = runs.map((run) => pivot(run.layerGpu, "layer", "gpu", column));
-  for (const t of tables) t.values = t.values.map((row) => { const mean = row.reduce((a, b) => a + b, 0) / row.length; return row.map((v) => (mean > 0 ? v / mean : NaN)); });
+  tables.forEach((t, i) => { const instances = runs[i].gpus?.has("instance") ? runs[i].gpus.texts("instance") : []; t.values = t.values.map((row) => overMean(row, instances)); });
   const ranges = tables.map((t) => range(t.values.flat())), known = tables.some((t) => t.values.flat().some(Number.isFinite));
   const low = Math.min(...ranges.map((r) => r[0])), high = Math.max(...ranges.map((r) => r[1]));
-  return known ? [el("div", { class: "grid" }, ...runs.map((run, i) => heatmap({ title: `${title} by layer and GPU: ${label(run)}`, term: about, note: "Over the layer's mean, whole run: white is the mean, red above it, blue below. All maps share one scale.", diverging: true,
+  return known ? [el("div", { class: "grid" }, ...runs.map((run, i) => heatmap({ title: `${title} by layer and GPU: ${label(run)}`, term: about, note: "Over the layer's mean in the instance, whole run: white is the mean, red above it, blue below. All maps share one scale.", diverging: true,
     rowName: "layer", columnName: "GPU", valueName: `${unit} / mean of the layer`, rows: tables[i].rows, columns: tables[i].columns, values: tables[i].values, low, high })))] : [];
 };
 
@@ -208,7 +215,7 @@ const balanceSection = (runs) => {
       grid.append(layerLines(runs, { title: "Extra copies by layer", term: "extra_copies", yText: "copies" }, "extra_copies"));
     }
     for (const [column, title] of [["nic_received_balance", "Rows from other nodes"], ["gpu_received_balance", "Rows from inside the node"]]) {
-      if (runs.some((run) => run.layers?.has(column))) grid.append(layerLines(runs, { title: `${title}: balance by layer`, term: "gpu_sent_balance", yText: "mean / max over GPUs", note: "Of what each layer's dispatches bring; 1 is perfect." }, column));
+      if (runs.some((run) => run.layers?.has(column) && run.layers.numbers(column).some(Number.isFinite))) grid.append(layerLines(runs, { title: `${title}: balance by layer`, term: "gpu_sent_balance", yText: "mean / max over GPUs", note: "Of what each layer's dispatches bring; 1 is perfect." }, column));
     }
     node.append(grid);
   }
