@@ -75,12 +75,12 @@ void add_layer(CsvTable& csv, const LayerTotals& layer, double steps) {
   csv.number(steps > 0 ? layer.balancedness_min : kUndefined);
 }
 
-void add_balance(CsvTable& csv, std::span<const double> loads, double steps) {
+void add_balance(CsvTable& csv, const RunResult& run, std::span<const double> loads, double steps) {
   double total = 0;
   for (const double load : loads) {
     total += load;
   }
-  csv.number(imbalance(loads));
+  csv.number(imbalance(run, loads));
   if (total > 0) {
     csv.integer(std::max_element(loads.begin(), loads.end()) - loads.begin());
   } else {
@@ -90,9 +90,9 @@ void add_balance(CsvTable& csv, std::span<const double> loads, double steps) {
 }
 
 // Mean / maximum; empty where nothing moves.
-void add_rows_balance(CsvTable& csv, std::span<const double> rows) {
+void add_rows_balance(CsvTable& csv, const RunResult& run, std::span<const double> rows) {
   const bool moves = std::any_of(rows.begin(), rows.end(), [](double r) { return r > 0; });
-  csv.number(moves ? 1.0 / imbalance(rows) : kUndefined);
+  csv.number(moves ? 1.0 / imbalance(run, rows) : kUndefined);
 }
 
 }  // namespace
@@ -156,11 +156,11 @@ void write_layers_csv(std::ostream& out, const RunResult& run) {
   for (std::size_t l = 0; l < totals.layers.size(); ++l) {
     const auto steps = static_cast<double>(totals.steps);
     add_layer(csv, totals.layers[l], steps);
-    add_balance(csv, load.layer(l), steps);
+    add_balance(csv, run, load.layer(l), steps);
     const GpuRows& rows = totals.gpu_rows;
     for (const std::vector<double>* of :
          {&rows.sent_inside, &rows.received_inside, &rows.sent_outside, &rows.received_outside}) {
-      add_rows_balance(csv, LayerGpuView(*of, totals).layer(l));
+      add_rows_balance(csv, run, LayerGpuView(*of, totals).layer(l));
     }
     csv.number(planned.empty() ? kUndefined : planned[l]);
     csv.number(run.extra_copies.empty() ? kUndefined : static_cast<double>(run.extra_copies[l]));
@@ -197,15 +197,13 @@ void write_gpus_csv(std::ostream& out, const RunResult& run) {
   CsvTable csv(out, {"gpu", "instance", "assignments", "load_over_mean", "expert_busy_s", "expert_busy_share"});
   std::size_t g = 0;
   std::int64_t number = 0;
-  for (const InstanceTotals& instance : run.instances) {
-    const std::size_t end = std::min(g + static_cast<std::size_t>(instance.gpus), loads.size());
-    const auto from = loads.begin() + static_cast<std::ptrdiff_t>(g),
-               to = loads.begin() + static_cast<std::ptrdiff_t>(end);
-    const double mean = ratio(std::accumulate(from, to, 0.0), static_cast<double>(end - g));
-    for (; g < end; ++g) {
+  for (const std::span<const double> own : by_instance(run, loads)) {
+    const double mean = ratio(std::accumulate(own.begin(), own.end(), 0.0), static_cast<double>(own.size()));
+    const Seconds steps = run.instances[static_cast<std::size_t>(number)].time.total;
+    for (const double assignments : own) {
       const double seconds = busy.of_gpu(g);
-      csv.integer(static_cast<std::int64_t>(g)).integer(number).number(loads[g]).number(ratio(loads[g], mean));
-      csv.number(seconds).number(ratio(seconds, instance.time.total.count()));
+      csv.integer(static_cast<std::int64_t>(g++)).integer(number).number(assignments).number(ratio(assignments, mean));
+      csv.number(seconds).number(ratio(seconds, steps.count()));
       csv.end_row();
     }
     ++number;

@@ -230,32 +230,32 @@ double lowest_balancedness(Run r) {
   return out;
 }
 
-// Over GPUs, of a layer's assignments over the run, relative to their mean; mean over layers.
+// Over an instance's GPUs, of a layer's assignments over the run, relative to their mean; mean over layers and instances.
 double gpu_load_deviation(Run r) {
-  const auto gpus = static_cast<std::size_t>(r.detail.gpus);
-  double sum = 0;
+  const auto width = static_cast<std::size_t>(r.detail.gpus);
+  double sum = 0, count = 0;
   for (std::size_t l = 0; l < r.detail.layers.size(); ++l) {
-    const auto loads = std::span(r.detail.gpu_load).subspan(l * gpus, gpus);
-    const double mean = std::accumulate(loads.begin(), loads.end(), 0.0) / static_cast<double>(gpus);
-    const double squares = std::accumulate(
-        loads.begin(), loads.end(), 0.0, [mean](double so_far, double x) { return so_far + (x - mean) * (x - mean); });
-    sum += mean > 0 ? std::sqrt(squares / static_cast<double>(gpus)) / mean : 0;
+    for (const std::span<const double> loads : by_instance(r, std::span(r.detail.gpu_load).subspan(l * width, width))) {
+      const auto gpus = static_cast<double>(loads.size());
+      const double mean = std::accumulate(loads.begin(), loads.end(), 0.0) / gpus;
+      const double squares = std::accumulate(loads.begin(), loads.end(), 0.0, [mean](double so_far, double x) {
+        return so_far + (x - mean) * (x - mean);
+      });
+      sum += mean > 0 ? std::sqrt(squares / gpus) / mean : 0;
+      ++count;
+    }
   }
-  return ratio(sum, static_cast<double>(r.detail.layers.size()));
+  return ratio(sum, count);
 }
 
 double gpu_idle_s(Run r) {
   const std::vector<double>& busy = r.detail.gpu_busy_s;
   const auto width = static_cast<std::size_t>(r.detail.gpus);
   double mean = 0;  // every instance's own: its steps wait for its GPUs
-  std::size_t first = 0;
-  for (const InstanceTotals& instance : r.instances) {
-    const auto gpus = static_cast<std::size_t>(instance.gpus);
-    for (std::size_t row = first; gpus > 0 && row + gpus <= busy.size(); row += width) {
-      const auto own = std::span(busy).subspan(row, gpus);
-      mean += std::accumulate(own.begin(), own.end(), 0.0) / static_cast<double>(gpus);
+  for (std::size_t row = 0; width > 0 && row + width <= busy.size(); row += width) {
+    for (const std::span<const double> own : by_instance(r, std::span(busy).subspan(row, width))) {
+      mean += std::accumulate(own.begin(), own.end(), 0.0) / static_cast<double>(own.size());
     }
-    first += gpus;
   }
   return r.time.by_part[static_cast<std::size_t>(LayerPart::kExperts)].count() - mean;
 }

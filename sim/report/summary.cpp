@@ -58,12 +58,26 @@ std::vector<StepKindFigures> step_kinds(const RunResult& run) {
   return out;
 }
 
-double imbalance(std::span<const double> loads) {
-  if (loads.empty()) {
-    return kUndefined;
+std::vector<std::span<const double>> by_instance(const RunResult& run, std::span<const double> of_gpus) {
+  std::vector<std::span<const double>> out;
+  std::size_t first = 0;
+  for (const InstanceTotals& instance : run.instances) {
+    const auto gpus = static_cast<std::size_t>(instance.gpus);
+    if (gpus > 0 && first + gpus <= of_gpus.size()) {
+      out.push_back(of_gpus.subspan(first, gpus));
+    }
+    first += gpus;
   }
-  const double mean = std::accumulate(loads.begin(), loads.end(), 0.0) / static_cast<double>(loads.size());
-  return mean > 0 ? *std::max_element(loads.begin(), loads.end()) / mean : 1.0;
+  return out;
+}
+
+double imbalance(const RunResult& run, std::span<const double> of_gpus) {
+  double out = of_gpus.empty() ? kUndefined : 1.0;
+  for (const std::span<const double> own : by_instance(run, of_gpus)) {
+    const double mean = std::accumulate(own.begin(), own.end(), 0.0) / static_cast<double>(own.size());
+    out = mean > 0 ? std::max(out, *std::max_element(own.begin(), own.end()) / mean) : out;
+  }
+  return out;
 }
 
 double StepKindFigures::seconds(std::string_view name) const {

@@ -67,7 +67,11 @@ std::vector<const Metric*> metrics_in(const RunSummary& run, const MetricSection
 // A figure as a terminal has it; "-" where it is not defined.
 std::string shown(const RunSummary& run, std::string_view name);
 
-// The largest over the mean of the values; 1 when all are zero, kUndefined when there is none.
-double imbalance(std::span<const double> loads);
+// The values of each instance's GPUs, of a value for every GPU of the run or of none.
+std::vector<std::span<const double>> by_instance(const RunResult& run, std::span<const double> of_gpus);
+
+// The largest over the mean of an instance's values, in the instance where that is largest: none waits for another's GPUs.
+// 1 when all are zero, kUndefined when there is none.
+double imbalance(const RunResult& run, std::span<const double> of_gpus);
 
 }  // namespace epsim

@@ -1,6 +1,7 @@
 // What the system under a service does: KV memory, transfers, new plans, lost hardware, links.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -131,18 +132,22 @@ bool is_of(const LinkTotals& link, std::string_view kind, std::string_view direc
   return !attaches && link.name.find(kind) != std::string::npos && link.name.ends_with(direction);
 }
 
-// Mean over maximum of the bytes of all links of a kind and direction, weights that moved included; undefined where nothing
-// went over them.
+// Mean over maximum of the bytes of an instance's links of a kind and direction, weights that moved included, in the instance
+// where that is least; undefined where nothing went over them.
 double link_balance(Run r, std::string_view kind, std::string_view direction) {
-  double sum = 0, most = 0, count = 0;
-  for (const LinkTotals& link : r.detail.links) {
-    if (is_of(link, kind, direction)) {
-      sum += link.bytes.count();
-      most = std::max(most, link.bytes.count());
-      ++count;
+  double out = kUndefined;
+  for (int i = 0; i < std::ssize(r.instances); ++i) {
+    double sum = 0, most = 0, count = 0;
+    for (const LinkTotals& link : r.detail.links) {
+      if (link.instance == i && is_of(link, kind, direction)) {
+        sum += link.bytes.count();
+        most = std::max(most, link.bytes.count());
+        ++count;
+      }
     }
+    out = most > 0 ? std::fmin(out, sum / count / most) : out;
   }
-  return most > 0 ? sum / count / most : kUndefined;
+  return out;
 }
 
 void add_link_balance(MetricRows& rows) {

@@ -145,9 +145,13 @@ TEST_CASE("counts that contradict each other are a broken invariant") {
 }
 
 TEST_CASE("imbalance is the largest over the mean") {
-  CHECK(imbalance(std::vector<double>{300, 100}) == 1.5);
-  CHECK(imbalance(std::vector<double>{0, 0}) == 1.0);
-  CHECK(std::isnan(imbalance({})));
+  RunResult run = test::sample_run();  // one instance of two GPUs
+  CHECK(imbalance(run, std::vector<double>{300, 100}) == 1.5);
+  CHECK(imbalance(run, std::vector<double>{0, 0}) == 1.0);
+  CHECK(std::isnan(imbalance(run, {})));
+  // 100 and 300 of a mean of 200; the other instance has 3,000 and 3,000, for which nobody here waits.
+  run.instances.push_back(run.instances.front());
+  CHECK(imbalance(run, std::vector<double>{3000, 3000, 100, 300}) == 1.5);
 }
 
 TEST_CASE("prefill and decode pools have step kinds of their own") {
