@@ -155,6 +155,13 @@ void warn_of_idle_settings(const Scenario& s, std::vector<std::string>& out) {
   if (s.deployment.single() && s.deployment.router != DeploymentOptions{}.router) {
     out.emplace_back("deployment.router has no effect on one instance; serving.router chooses the DP rank.");
   }
+  for (const InstancePool& pool : pools_of(s)) {
+    for (const std::string& knob : pool.serving.idle_knobs) {  // pools may share a section
+      if (std::ranges::find(out, knob) == out.end()) {
+        out.push_back(knob);
+      }
+    }
+  }
 }
 
 std::vector<std::string> engine_warnings(const Scenario& s) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -159,5 +160,16 @@ std::vector<std::int64_t> captured_sizes(ConfigReader& in, const Key& key,
 // Whether steps are replayed: as `key` says, which turns graphs on or off, or where the transport can be captured. With
 // pools that default is not recorded: the resolved scenario would state one transport's for both.
 void read_graph_use(ConfigReader& in, const Key& key, bool key_turns_on, const EngineSite& site, GraphOptions& out);
+
+// A knob that counts only together with others.
+struct BoundKnob {
+  Key key;
+  double value;                // as read; of a knob without a default of its own whether it is given is what matters
+  bool counts;                 // as the others stand
+  std::string_view otherwise;  // why it does not
+};
+// Notes the knobs that do not count and depart from their default: one that only repeats it, as a resolved scenario does,
+// misleads nobody.
+void note_idle_knobs(const ConfigReader& in, std::initializer_list<BoundKnob> knobs, ServingOptions& out);
 
 }  // namespace epsim

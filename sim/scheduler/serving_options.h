@@ -126,7 +126,8 @@ struct ServingOptions {
   GapOptions gaps;     // added to some
   // Replayed steps of decodes of up to so many tokens, of all DP ranks, run shared experts beside gate and routed experts.
   std::int64_t shared_stream_tokens = 0;
-  Seconds launch_time{};  // of the host, for one kernel of a step that no CUDA graph replays
+  Seconds launch_time{};                // of the host, for one kernel of a step that no CUDA graph replays
+  std::vector<std::string> idle_knobs;  // knobs that are given and count for nothing here, each with the reason
 };
 
 }  // namespace epsim

@@ -199,7 +199,8 @@ void read_admission(ConfigReader& in, int dp_ranks, SglangKnobs& out) {
 }
 
 // server_args.py of January 2026; the versions of engines.cpp have none, and it is off by default where there is one.
-void read_prefill_delayer(ConfigReader& in, int dp_ranks, PrefillAlignment& out) {
+void read_prefill_delayer(ConfigReader& in, int dp_ranks, ServingOptions& s) {
+  PrefillAlignment& out = s.prefill_alignment;
   const bool on = in.read<bool>(kSglangKeys["enable_prefill_delayer"]);
   const int passes = in.read<int>(kSglangKeys["prefill_delayer_max_delay_passes"]);
   out.token_usage_low_watermark = in.maybe<double>(kSglangKeys["prefill_delayer_token_usage_low_watermark"]);
@@ -208,6 +209,12 @@ void read_prefill_delayer(ConfigReader& in, int dp_ranks, PrefillAlignment& out)
   in.check(!on || !in.read<bool>(kSglangKeys["disable_overlap_schedule"]), "enable_prefill_delayer",
            "SGLang refuses it with disable_overlap_schedule.");
   out.max_delay_passes = on ? passes : 0;
+  constexpr std::string_view kOff = "enable_prefill_delayer is off";
+  note_idle_knobs(
+      in,
+      {{kSglangKeys["prefill_delayer_max_delay_passes"], static_cast<double>(passes), on, kOff},
+       {kSglangKeys["prefill_delayer_token_usage_low_watermark"], out.token_usage_low_watermark.value_or(0), on, kOff}},
+      s);
 }
 
 // SGLang divides its default by the DP ranks; one that is given counts as `budgets` says.
@@ -261,7 +268,13 @@ void read_sglang_0_5(ConfigReader& in, const Budgets& budgets, const EngineSite&
   ServingOptions& s = out.serving;
   s.prefill_alignment.decode_interval = in.read<int>(kSglang05Keys["prefill_decode_interval"]);
   const bool v2 = in.read<bool>(kSglang05Keys["enable_spec_v2"]);
-  s.overlap_schedule = s.overlap_schedule || (v2 && !in.read<bool>(kSglangKeys["disable_overlap_schedule"]));
+  const bool may_overlap = !in.read<bool>(kSglangKeys["disable_overlap_schedule"]),
+             drafts = s.speculative.draft_tokens > 0;
+  s.overlap_schedule = s.overlap_schedule || (v2 && may_overlap);
+  note_idle_knobs(in,
+                  {{kSglang05Keys["enable_spec_v2"], static_cast<double>(v2), drafts && may_overlap,
+                    drafts ? "disable_overlap_schedule is on" : "speculative.draft_tokens is 0"}},
+                  s);
 }
 
 namespace {
@@ -298,7 +311,7 @@ void read_series(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   s.decodes_await_prompts = drafts > 0 && site.dp_ranks > 1;
   // server_args.py turns it off with speculative decoding.
   s.overlap_schedule = !in.read<bool>(kSglangKeys["disable_overlap_schedule"]) && drafts == 0;
-  read_prefill_delayer(in, site.dp_ranks, s.prefill_alignment);
+  read_prefill_delayer(in, site.dp_ranks, s);
   // managers/scheduler_recv_skipper.py: a step of decodes counts 1, one with prompts 1000.
   s.receive_interval = in.read<int>(kSglangKeys["scheduler_recv_interval"]);
   const std::int64_t largest_graph = read_graphs(in, site, series, drafts, s.graphs);

@@ -69,17 +69,30 @@ void read_trtllm_graphs(ConfigReader& in, const EngineSite& site, const TrtllmVe
   std::sort(out.prompt_sizes.begin(), out.prompt_sizes.end());
 }
 
-void read_trtllm_waits(ConfigReader& in, int dp_ranks, TrtllmKnobs& knobs, PrefillAlignment& out) {
+void read_trtllm_waits(ConfigReader& in, TrtllmKnobs& knobs, ServingOptions& s) {
   knobs.batch_wait_timeout_iters = in.read<std::int64_t>(kTrtllmKeys["batch_wait_timeout_iters"]);
   knobs.batch_wait_max_tokens_ratio = in.read<double>(kTrtllmKeys["batch_wait_max_tokens_ratio"]);
   const bool balance = in.read<bool>(kTrtllmKeys["attention_dp_enable_balance"]);
   const int timeout = in.read<int>(kTrtllmKeys["attention_dp_time_out_iters"]);
   const int batching = in.read<int>(kTrtllmKeys["attention_dp_batching_wait_iters"]);
-  in.check(!balance || dp_ranks > 1, "attention_dp_enable_balance", "one DP rank has no other to wait for.");
+  in.check(!balance || s.dp_ranks > 1, "attention_dp_enable_balance", "one DP rank has no other to wait for.");
   if (balance) {
-    out.timeout_iters = timeout;
-    out.batching_wait_iters = batching;
+    s.prefill_alignment.timeout_iters = timeout;
+    s.prefill_alignment.batching_wait_iters = batching;
   }
+  // A batch waits while both limits are unmet (trtllm.cpp), and not with attention DP.
+  const bool alone = s.dp_ranks == 1;
+  const auto iters = static_cast<double>(knobs.batch_wait_timeout_iters);
+  const double ratio = knobs.batch_wait_max_tokens_ratio;
+  constexpr std::string_view kOff = "attention_dp_enable_balance is off", kSeveral = "there are several DP ranks";
+  note_idle_knobs(in,
+                  {{kTrtllmKeys["attention_dp_time_out_iters"], static_cast<double>(timeout), balance, kOff},
+                   {kTrtllmKeys["attention_dp_batching_wait_iters"], static_cast<double>(batching), balance, kOff},
+                   {kTrtllmKeys["batch_wait_timeout_iters"], iters, alone && ratio > 0,
+                    alone ? "batch_wait_max_tokens_ratio is 0" : kSeveral},
+                   {kTrtllmKeys["batch_wait_max_tokens_ratio"], ratio, alone && iters > 0,
+                    alone ? "batch_wait_timeout_iters is 0" : kSeveral}},
+                  s);
 }
 
 void read_trtllm_memory(ConfigReader& in, const EngineSite& site, EngineMemory& out) {
@@ -153,7 +166,7 @@ void read_version(ConfigReader& in, const Budgets& budgets, const EngineSite& si
   s.speculative.proposes_beside_prompts = true;
   knobs.chunked_prefill = in.read<bool>(kTrtllmKeys["enable_chunked_prefill"]);
   s.longest_prompt = knobs.chunked_prefill ? 0 : s.token_budget;
-  read_trtllm_waits(in, site.dp_ranks, knobs, s.prefill_alignment);
+  read_trtllm_waits(in, knobs, s);
   knobs.budget_counts_hits = version.budget_counts_hits;
   s.overlap_schedule = read_trtllm_overlap(in, site);
   s.prefix_caching = in.read<bool>(kTrtllmKeys["enable_block_reuse"]);
