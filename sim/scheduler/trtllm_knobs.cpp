@@ -10,7 +10,7 @@ namespace epsim {
 namespace {
 
 constexpr TrtllmKnobs kTrtllm{};
-constexpr std::int64_t kLargestGraph = 128;  // CudaGraphConfig: validate_cuda_graph_config
+constexpr std::int64_t kLargestGraph = 128;
 
 constexpr KeyTable kTrtllmKeys({
     {"max_num_tokens", key::whole(Bound::kPositive), key::is(8192), "Tokens of a DP rank in one step, decodes first."},
@@ -32,7 +32,8 @@ constexpr KeyTable kTrtllmKeys({
      "Schedule between steps, when the tokens of the last one are known: scheduler_gap is added to each."},
     {"enable_block_reuse", key::flag(), key::is(true), "Prefix cache (kv_cache_config.enable_block_reuse)."},
     {"use_cuda_graph", key::flag(), key::by("the engine's, by transport"), "CUDA graphs of steps of decodes alone."},
-    {"cuda_graph_max_batch_size", key::whole(Bound::kPositive), key::is(kLargestGraph),
+    {"cuda_graph_max_batch_size", key::whole(Bound::kPositive),
+     key::by("the largest of cuda_graph_batch_sizes, else 128"),
      "Largest captured batch (cuda_graph_config.max_batch_size)."},
     {"cuda_graph_batch_sizes", key::wholes(Bound::kPositive), key::by("the engine's, to cuda_graph_max_batch_size"),
      "Captured batch sizes (cuda_graph_config.batch_sizes)."},
@@ -58,9 +59,20 @@ void read_trtllm_graphs(ConfigReader& in, const EngineSite& site, const TrtllmVe
   out.pad = in.read<bool>(kTrtllmKeys["cuda_graph_padding_enabled"]);
   // pyexecutor/cuda_graph_runner.py, maybe_get_cuda_graph: with attention DP padding is what makes batches of a size.
   out.alike = !out.pad && site.dp_ranks > 1;
-  const auto largest = in.read<std::int64_t>(kTrtllmKeys["cuda_graph_max_batch_size"]);
+  // CudaGraphConfig.validate_cuda_graph_config (llm_args.py): sizes that are given say which is the largest, and another
+  // max_batch_size beside them is refused. Earlier validators refused further pairs: sizes that are not those generated.
+  const EngineDefault<std::int64_t> usual{kLargestGraph, "TensorRT-LLM (llm_args.py, CudaGraphConfig)"};
+  const bool sizes_given = in.has("cuda_graph_batch_sizes");
+  const std::int64_t wanted = in.maybe<std::int64_t>(kTrtllmKeys["cuda_graph_max_batch_size"]).value_or(usual.value);
   out.sizes = captured_sizes(in, kTrtllmKeys["cuda_graph_batch_sizes"],
-                             trtllm_graph_sizes(largest, out.pad, version.sparse_graphs));
+                             trtllm_graph_sizes(wanted, out.pad, version.sparse_graphs));
+  const std::int64_t most = out.sizes.back();
+  const std::int64_t largest =
+      or_engine(in, kTrtllmKeys["cuda_graph_max_batch_size"], sizes_given ? EngineDefault{most, usual.source} : usual);
+  in.check(largest == most, "cuda_graph_max_batch_size",
+           fmt::format("TensorRT-LLM refuses {} beside cuda_graph_batch_sizes, the largest of which is {}; give one of "
+                       "the two.",
+                       largest, most));
   for (std::int64_t& size : out.sizes) {
     size *= 1 + drafts;  // sizes count requests; each has a token and its drafts in a step
   }

@@ -11,6 +11,7 @@
 #include "sim/scheduler/sglang_knobs.h"
 #include "sim/scheduler/trtllm_knobs.h"
 #include "sim/scheduler/vllm_knobs.h"
+#include "tests/support/errors.h"
 
 namespace epsim {
 namespace {
@@ -186,6 +187,17 @@ TEST_CASE("TensorRT-LLM's defaults and knobs") {
   CHECK(settings.memory.static_fraction == 0.75);
   CHECK(settings.memory.kv_block_tokens == 64);
   CHECK_THROWS_AS(read("serving: {engine: trtllm, attention_dp_enable_balance: true}", 1), InputError);
+  // CudaGraphConfig.validate_cuda_graph_config: "When both are provided, max_batch_size must equal max(batch_sizes)."
+  CHECK(read("serving: {engine: trtllm, cuda_graph_batch_sizes: [4, 1]}").graphs.sizes ==
+        std::vector<std::int64_t>{1, 4});
+  CHECK_NOTHROW(read("serving: {engine: trtllm, cuda_graph_batch_sizes: [1, 4], cuda_graph_max_batch_size: 4}"));
+  for (const char* most : {"8", "2", "128"}) {
+    const InputError other = test::error_of<InputError>([&] {
+      read(std::string("serving: {engine: trtllm, cuda_graph_batch_sizes: [1, 4], cuda_graph_max_batch_size: ") + most +
+           "}");
+    });
+    test::check_contains(other.what(), {"`serving.cuda_graph_max_batch_size`", "the largest of which is 4"});
+  }
   CHECK_THROWS_AS(read("serving: {speculative: {draft_tokens: 1, acceptance: [0.8, 0.6]}}"), InputError);
   CHECK_THROWS_AS(read("serving: {speculative: {draft_tokens: 2, acceptance: [0.8, 1.6]}}"), InputError);
 }
