@@ -241,6 +241,9 @@ std::string read_backend(ConfigReader& in, const EngineSite& site, Series series
   std::string backend = or_engine(in, kSglangKeys["attention_backend"],
                                   series == Series::k04 ? of_0_4 : sglang_0_5_attention_backend(site, of_0_4.value));
   in.check(series == Series::k05 || backend != "trtllm_mla", "attention_backend", "SGLang has trtllm_mla since v0.5.");
+  // server_args.py: "TRTLLM MLA backend is only supported on Blackwell GPUs (SM100). Please use a different backend."
+  in.check(site.blackwell() || backend != "trtllm_mla", "attention_backend",
+           fmt::format("SGLang refuses trtllm_mla on {}: it needs a Blackwell GPU.", site.gpu));
   out.absorbed_below = absorbed_below(series, backend);
   return backend;
 }

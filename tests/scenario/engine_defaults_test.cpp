@@ -237,6 +237,10 @@ TEST_CASE("SGLang v0.5's fraction of static memory, chunks, graphs and attention
         std::vector<std::int64_t>{1, 2, 4, 8, 12, 16});
   CHECK(sglang_0_5_attention_backend(h200, "fa3").value == "fa3");
   CHECK(sglang_0_5_attention_backend(b200, "fa3").value == "trtllm_mla");
+  const InputError hopper = test::error_of<InputError>([] {
+    small({"cluster.node=DGX-H200", "serving={engine: sglang_0_5, attention_backend: trtllm_mla}"});
+  });
+  test::check_contains(hopper.what(), {"`serving.attention_backend`", "refuses trtllm_mla on H200"});
   const Scenario left = left_to("sglang_0_5", "p6-b200.48xlarge");
   CHECK(left.memory.kv_block_tokens == 64);
   CHECK(left.model.attention.absorbed_below == 0);
