@@ -383,6 +383,9 @@ ClusterSection read_cluster_section(ConfigReader& root) {
   check_limit(limits::kGpus, product_of({nodes, entry.spec.gpus}), in.place("nodes"));
   ClusterSection out{{entry.spec, nodes}, {}, std::move(entry.compute), std::move(entry.network)};
   read_gpus_per_node(in, kClusterKeys["gpus_per_node"], out.cluster);
+  const NodeSpec& kind = out.cluster.node;  // right by itself: how many there are is the scenario's
+  in.check(nodes == 1 || (kind.nics > 0 && kind.nic_rate.count() > 0), "nodes",
+           fmt::format("{} nodes need NICs with a positive rate, and a {} has none.", nodes, kind.name));
   out.cluster.validate();
   out.fabric = read_fabric(in, out.cluster);
   return out;

@@ -256,6 +256,12 @@ TEST_CASE("buffers of one size are those of all pools with the scenario's transp
                        {"dispatch.least_capacity", "leave least_capacity out"});
 }
 
+TEST_CASE("several nodes without a network are refused where the scenario says how many") {
+  const InputError error = test::error_of<InputError>([] { small({"cluster={node: p5.4xlarge, nodes: 32}"}); });
+  CHECK(error.place.key == "cluster.nodes");
+  CHECK(error.problem == "32 nodes need NICs with a positive rate, and a p5.4xlarge has none.");
+}
+
 TEST_CASE("impossible deployments are refused where they stand") {
   struct Bad {
     const char* setting;
