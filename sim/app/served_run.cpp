@@ -11,6 +11,7 @@
 #include "sim/core/files.h"
 #include "sim/core/fingerprint.h"
 #include "sim/scenario/read_scenario.h"
+#include "sim/scenario/scenario_keys.h"
 #include "sim/study/job_runner.h"
 #include "sim/study/store_json.h"
 #include "sim/study/study_manifest.h"
@@ -19,6 +20,7 @@ namespace epsim::app {
 namespace {
 
 constexpr StoreKind kServedStore{"comparison with served points", "served-inputs.json", "points"};
+constexpr char kSetOption[] = "--set";
 constexpr int kServedFormat = 2;  // of served-inputs.json and of a point's file
 
 std::string served_manifest(const ServedRequest& request) {
@@ -79,7 +81,7 @@ ServedRun run_served_point(const ServedRequest& request, const std::vector<std::
   try {
     Config config = Config::from_file(request.scenario);
     config.set(assignments, request.layout.file.filename().string());
-    config.set(request.overrides);
+    config.set(request.overrides, kSetOption);
     const Scenario scenario = read_scenario(config, {});
     RunControl control;
     control.stop = stop;
@@ -107,6 +109,36 @@ template <Is<ServedRun> T>
 auto members(T& x) {
   auto& [error, predicted, kv_tokens, extrapolated, tpot_terms, stand_ins] = x;
   return std::tie(error, predicted, kv_tokens, extrapolated, tpot_terms, stand_ins);
+}
+
+void check_overrides(const ServedRequest& request, const std::vector<ServedPoint>& points) {
+  std::optional<std::vector<InputError>> refused;  // by the scenarios of all points so far
+  for (const ServedPoint& point : points) {
+    if (!point.reasons.empty() || (refused && refused->empty())) {
+      continue;
+    }
+    Config config = Config::from_file(request.scenario);
+    try {
+      config.set(point.assignments, request.layout.file.filename().string());
+    } catch (const InputError&) {
+      continue;  // the layout's, told with the point
+    }
+    config.set(request.overrides, kSetOption);
+    ScenarioCheck check = check_scenario_keys(config.root());
+    check.errors.insert(check.errors.end(), check.unknown.begin(), check.unknown.end());
+    std::erase_if(check.errors, [](const InputError& error) { return error.place.file != kSetOption; });
+    const auto taken = [&](const InputError& earlier) {
+      return std::ranges::none_of(check.errors, [&](const InputError& e) { return e.place.key == earlier.place.key; });
+    };
+    if (refused) {
+      std::erase_if(*refused, taken);
+    } else {
+      refused = std::move(check.errors);
+    }
+  }
+  if (refused && !refused->empty()) {
+    throw_all(*std::move(refused));
+  }
 }
 
 bool holds_served(const std::filesystem::path& folder, const ServedRequest& request) {

@@ -41,6 +41,10 @@ struct ServedControl {
   std::function<void()> on_run = {};
 };
 
+// Refuses what --set gives where the scenario of no point takes it: a key that none has, a value of the wrong type. Throws
+// InputError.
+void check_overrides(const ServedRequest& request, const std::vector<ServedPoint>& points);
+
 bool holds_served(const std::filesystem::path& folder, const ServedRequest& request);
 
 // [point] nothing for one that is not expressed; std::nullopt when the stop flag cut it short. Throws InputError when

@@ -116,6 +116,7 @@ int validate_served(const po::variables_map& values) {
   const ServedRequest request = served_request_of(values);
   std::vector<ServedPoint> points = read_served_points(request.table, request.layout);
   check_measured(request, points);
+  check_overrides(request, points);
   std::optional<ServedBefore> before;
   if (values.count("against") > 0) {
     before = read_served_before(shipped_file(values["against"].as<std::string>()));

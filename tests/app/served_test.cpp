@@ -306,6 +306,14 @@ TEST_CASE("a table is run, kept, and told: equal rows once, the same figures as 
   CHECK(json.at("rows").at(3).at("unexpressed") == "nowhere is not a GPU");
   check_contains(slurp(dir / "out/report.html"), {"Predicted and measured", "served.json"});
   check_contains(slurp(dir / "out/points.csv"), {"predicted_tpot_ms", "tpot_experts_ms"});
+  // What --set gives and the scenario of no point takes ends before anything runs.
+  for (const auto& [set, says] : {std::pair("cluster.nodess=3", "`cluster.nodess`: unknown key 'nodess'"),
+                                  std::pair("cluster.nodes=x", "`cluster.nodes`"), std::pair("nodes", "key=value")}) {
+    const Outcome refused = run_epsim(dir, command + "-refused --set " + set);
+    CHECK(refused.exit_code == 2);
+    check_contains(refused.err, {"--set", says});
+    CHECK_FALSE(std::filesystem::exists(dir / "out-refused"));
+  }
   // The same figures are no worse than themselves; errors that were smaller once are.
   const Outcome same = run_epsim(dir, command + " --against out/errors.csv");
   CHECK(same.exit_code == 0);
