@@ -8,6 +8,7 @@
 
 #include "sim/core/statistics.h"
 #include "sim/report/metric_rows.h"
+#include "sim/report/summary.h"
 
 namespace epsim {
 namespace {
