@@ -85,6 +85,7 @@ struct epsim_plugin {
 #include <exception>
 #include <map>
 #include <memory>
+#include <new>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -205,10 +206,12 @@ void guard(const epsim_host* host, Call call) {
     call();
   } catch (const BadOption& e) {
     host->fail(host->host, e.key.c_str(), e.what());
+  } catch (const std::bad_alloc&) {
+    host->fail(host->host, "", "it ran out of memory.");
   } catch (const std::exception& e) {
     host->fail(host->host, "", e.what());
   } catch (...) {
-    host->fail(host->host, "", "the plug-in threw something that is no std::exception.");
+    host->fail(host->host, "", "it threw something that is not a std::exception.");
   }
 }
 

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -22,24 +24,52 @@ namespace {
 
 // The plug-in that the thread is inside of, for the crash line; a signal handler can reach nothing else.
 thread_local const char* t_inside = nullptr;
+std::atomic<bool> g_reported = false;
+constexpr int kBadInput = 2;  // the exit code
 constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
 void say(const char* text) { static_cast<void>(!write(STDERR_FILENO, text, std::strlen(text))); }
 
+void say_end(const char* how) {
+  say("epsim: plug-in '");
+  say(t_inside);
+  say(how);
+  say(" and ends epsim; with `isolate: true` it runs in its own process.\n");
+}
+
 extern "C" void on_crash(int signal) {
   if (t_inside != nullptr) {
-    say("epsim: plug-in '");
-    say(t_inside);
-    say("' crashed and ends epsim; with `isolate: true` it runs in its own process.\n");
+    say_end("' crashed");
   }
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
 
+// exit() in a plug-in must not pass for the end of a run: its code could be 0.
+void on_exit_inside() {
+  if (t_inside != nullptr && g_reported) {
+    say_end("' called exit()");
+    std::_Exit(kBadInput);
+  }
+}
+
+// A thread whose stack is full has no room for on_crash.
+void give_crash_stack() {
+  thread_local std::array<char, std::size_t{64} << 10> room;
+  stack_t now{};
+  if (sigaltstack(nullptr, &now) == 0 && (now.ss_flags & SS_DISABLE) != 0) {
+    const stack_t crash = {room.data(), 0, room.size()};
+    sigaltstack(&crash, nullptr);
+  }
+}
+
 // While it lives a crash is the plug-in's.
 class Inside {
  public:
-  explicit Inside(const char* name) { t_inside = name; }
+  explicit Inside(const char* name) {
+    give_crash_stack();
+    t_inside = name;
+  }
   ~Inside() { t_inside = nullptr; }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
@@ -54,7 +84,7 @@ void inside(const char* name, const char* what, Call call) {
   } catch (const std::exception& e) {
     throw PluginProblem{"", fmt::format("it threw an exception out of {}: {}", what, plugin_text(e.what()))};
   } catch (...) {
-    throw PluginProblem{"", fmt::format("it threw an exception out of {} that is no std::exception.", what)};
+    throw PluginProblem{"", fmt::format("it threw an exception out of {} that is not a std::exception.", what)};
   }
 }
 
@@ -117,12 +147,18 @@ epsim_loads view(const LoadWindow& load) {
 }  // namespace
 
 void report_plugin_crashes(bool wanted) {
+  static const int at_exit = std::atexit(on_exit_inside);
+  static_cast<void>(at_exit);
+  g_reported = wanted;
   for (const int signal : kCrashes) {
     struct sigaction now {};
     sigaction(signal, nullptr, &now);
     const bool free = (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_DFL;
     if (!wanted || free) {  // a debugger's, a sanitizer's or Python's own handler stays
-      std::signal(signal, wanted ? on_crash : SIG_DFL);
+      struct sigaction next {};
+      next.sa_handler = wanted ? on_crash : SIG_DFL;
+      next.sa_flags = SA_ONSTACK;
+      sigaction(signal, &next, nullptr);
     }
   }
 }

@@ -12,7 +12,8 @@ namespace epsim {
 
 using PluginOptions = std::vector<std::pair<std::string, std::string>>;  // key, value as YAML text
 
-// Whether a crash inside a plug-in writes a line on standard error before it ends the process; for all threads.
+// Whether a crash or exit() inside a plug-in writes a line on standard error before it ends the process; for all
+// threads.
 void report_plugin_crashes(bool wanted);
 
 // A policy from a plug-in, in this process. The file stays loaded as long as it lives.

@@ -185,11 +185,23 @@ TEST_CASE("plugin: crashes and endless loops are errors of the run where it is i
   for (const WrongPlugin& row : rows) {
     check_refused(dir, row);
   }
-  // In the program's own process the crash names the plug-in at least.
-  const Outcome here = plan_with(dir, {{"path", plugin("broken")}, {"how", "segfault"}});
-  CHECK(here.exit_code != 0);
-  CHECK(here.err.find("plug-in 'broken' crashed") != std::string::npos);
-  CHECK(here.err.find("isolate: true") != std::string::npos);
+}
+
+TEST_CASE("plugin: a crash or exit() in the program's own process names the plug-in and is no success") {
+  const TempDir dir;
+  const struct {
+    const char *how, *mentions;
+  } rows[] = {{"segfault", "plug-in 'broken' crashed"},
+              {"overflow", "plug-in 'broken' crashed"},
+              {"exit", "plug-in 'broken' called exit()"}};
+  for (const auto& row : rows) {
+    CAPTURE(row.how);
+    const Outcome here = plan_with(dir, {{"path", plugin("broken")}, {"how", row.how}});
+    CAPTURE(here.err);
+    CHECK(here.exit_code != 0);
+    CHECK(here.err.find(row.mentions) != std::string::npos);
+    CHECK(here.err.find("isolate: true") != std::string::npos);
+  }
 }
 
 TEST_CASE("plugin: isolated, it gives the same plan and the same run") {

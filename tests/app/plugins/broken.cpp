@@ -48,7 +48,7 @@ bool go_wrong(const std::string& how, const epsim_host* host) {
   } else if (how == "loop") {
     loop();
   } else if (how == "exit") {
-    std::_Exit(0);
+    std::exit(0);
   } else if (how == "overflow") {
     zero = dig(0);
   } else if (how == "eat") {
