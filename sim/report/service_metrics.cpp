@@ -258,7 +258,8 @@ double gpu_idle_s(Run r) {
       mean += std::accumulate(own.begin(), own.end(), 0.0) / static_cast<double>(own.size());
     }
   }
-  return r.time.by_part[static_cast<std::size_t>(LayerPart::kExperts)].count() - mean;
+  // The two sums round differently: GPUs that never wait could come to less than nothing.
+  return std::max(0.0, r.time.by_part[static_cast<std::size_t>(LayerPart::kExperts)].count() - mean);
 }
 
 void add_balance(MetricRows& rows) {

@@ -87,6 +87,9 @@ TEST_CASE("GPUs wait for those of their own instance alone") {
   run.time.by_part[static_cast<std::size_t>(LayerPart::kExperts)] = Seconds(1.0);
   const nlohmann::json json = nlohmann::json::parse(summary_json(summarize(run), info()));
   CHECK(json["straggler"]["gpu_idle_s"] == 1.0 - 0.875);
+  // Equal work, summed in another order, comes to a little less: no GPU waits.
+  run.time.by_part[static_cast<std::size_t>(LayerPart::kExperts)] = Seconds(0.875 - 1e-12);
+  CHECK(nlohmann::json::parse(summary_json(summarize(run), info()))["straggler"]["gpu_idle_s"] == 0.0);
 }
 
 TEST_CASE("keys keep their order, and the text ends with a newline") {
