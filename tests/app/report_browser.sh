@@ -83,7 +83,7 @@ addEventListener("load", () => {
   const studies = parts.filter(({ title }) => ["What the claims are worked out from", "Throughput and TTFT", "Where the time goes near the knee"].includes(title)).map(({ part }) => part.querySelectorAll("svg.chart").length).join(" ");
   const claims = document.getElementById("s1").closest("section"), cells = (at) => [...claims.querySelector("tbody").rows].map((row) => row.children[at].textContent);
   const counted = all(".tile b").slice(0, 3).reduce((sum, tile) => sum + Number(tile.textContent), 0) === cells(0).length && cells(0).includes("C17");
-  const marked = cells(1).every((verdict) => /^[✓≈✗] (reproduced|order only|missed)( \(told\sonly\))?$/.test(verdict));
+  const marked = cells(1).every((verdict) => /^[✓≈✗] (reproduced|order only|missed)( \(not\srequired\))?$/.test(verdict));
   const moved = cells(8).includes("links <b>, slower: 1.2 to 1.1") && document.getElementById("s2").textContent === "What moves the claims";
   const choice = all("select[aria-label='setup of: time near the knee']")[0], before = charts().length;
   choice.selectedIndex = choice.options.length - 1;

@@ -17,10 +17,10 @@ class Node {
 const page = (data, names) => {
   const nodes = {}, document = { documentElement: {}, createElement: () => new Node(), addEventListener: () => {}, getElementById: (id) => (nodes[id] ??= new Node()), querySelector: (what) => (nodes[what] ??= new Node()) };
   document.getElementById("data").textContent = JSON.stringify({ files: {}, scenarios: {}, hardware: {}, definitions: {}, key_figures: [], layer_parts: ["experts"], origins: [], title: "t", ...data });
-  const scripts = ["base.js", "head.js", "tables.js", "runs.js", "goodput.js", "sweep.js", "capacity.js"].map((name) => fs.readFileSync(path.join(source, "sim/report/html", name), "utf8"));
+  const scripts = ["base.js", "head.js", "tables.js", "runs.js", "goodput.js", "sweep.js", "capacity.js", "claims.js"].map((name) => fs.readFileSync(path.join(source, "sim/report/html", name), "utf8"));
   const context = vm.createContext({ document, console, structuredClone: (value) => (value === null ? null : JSON.parse(JSON.stringify(value))) });
   vm.runInContext(fs.readFileSync(d3File, "utf8"), context);
-  return vm.runInContext(`${scripts.join("\n")}\nconst chart = ({ note }) => el("p", {}, note);  // in place of charts.js\n({ ${names.join(", ")} })`, context);
+  return vm.runInContext(`${scripts.join("\n")}\nconst chart = ({ title, note }) => Object.assign(el("p", {}, note), { title });  // in place of charts.js\n({ ${names.join(", ")} })`, context);
 };
 
 // Hardware: GPUs of all instances, as many of each node as are used.
@@ -110,3 +110,7 @@ const grows = (whole) => page({ definitions }, ["capacityWhatIfs"]).capacityWhat
   what_ifs: [{ what_if: "demand +10 %", growth_share: 0.1, ttft_p99_ms: 2, tpot_p99_ms: 2, holds: 1 }] }).map((node) => node.textContent).join();
 assert.match(grows(1), /At 0: all instances behind their router/);
 assert.doesNotMatch(grows(0), /all instances/);
+
+// The charts of a reproduction are named in words.
+const figures = { rows: [["a", "p", "near_knee", "itl_mean_ms", 1]], texts: (name) => [figures.rows[0][["setup", "policy", "study", "metric"].indexOf(name)]], numbers: () => [1] };
+assert.equal(page({ definitions }, ["setupBars"]).setupBars(figures, ["p"], "near_knee", "itl_mean_ms").title, "ITL mean: near knee");

@@ -15,7 +15,7 @@ const oursOf = (claim) => shown(bound(claim.value)) + (claim.half_width === null
 const claimsTable = (document) => {
   const marked = (cell) => "verdict " + (cell.startsWith("✓") ? "good" : cell.startsWith("≈") ? "half" : "bad");
   const claimOf = (row) => row[row.length - 1], ours = (row) => oursOf(claimOf(row));
-  const verdict = (row) => row[1] + (claimOf(row).must_hold ? "" : " (told\u00a0only)");
+  const verdict = (row) => row[1] + (claimOf(row).must_hold ? "" : " (not\u00a0required)");
   const columns = [{ name: "claim", text: true }, { name: "verdict", text: true, mark: marked, show: verdict }, { name: "statement", label: "what", text: true },
     { name: "paper_value", label: "paper", text: true }, { name: "paper_place", label: "where", text: true }, { name: "value", label: "ours", show: ours }, { name: "tolerance", text: true, note: "Between which values the claim counts as reproduced." },
     { name: "reason", label: "why, and how it was read", text: true }];
@@ -26,7 +26,7 @@ const claimsTable = (document) => {
     [c.verdict === "reproduced" ? "" : c.reason, c.note].filter((text) => text !== "").join("; "), ...(moved ? [movement(c)] : []), c]);
   const names = ["claim", "statement", "claim_kind", "paper_value", "paper_place", "value", "half_width", "unit", "tolerance_low", "tolerance_high", "verdict", "reason", "must_hold", "note"];
   return table("Every claim", columns, rows, { file: "claims", names, all: document.claims.map((claim) => names.map((name) => claim[name])),
-    note: "± is half the width of the 95 % interval over seeds; without it there is one seed, or nothing varies. Told only: a miss does not fail the reproduction. A click on a column's name sorts by it." });
+    note: "± is half the width of the 95 % interval over seeds; without it there is one seed, or nothing varies. Not required: a miss does not fail the reproduction. A click on a column's name sorts by it." });
 };
 
 const claimsSection = (document) => {
@@ -35,9 +35,9 @@ const claimsSection = (document) => {
   const node = section("Claims", el("p", {}, `${document.study}, re-run: ${document.setting}.`),
     el("div", { class: "tiles" }, tile(document.claims_reproduced, "reproduced", "claims_reproduced"), tile(document.claims_order_only, "in order only", "claims_order_only"),
       tile(document.claims_missed, "missed", "claims_missed"), tile(document.claims_not_run.length, "claims not run", "claims_not_run")),
-    el("p", {}, !document.claims.some((c) => c.must_hold) ? "None of these figures must hold: few requests under one seed decide nothing that needs prices." :
+    el("p", {}, !document.claims.some((c) => c.must_hold) ? "None of these figures must hold: a miss does not fail the reproduction." :
       document.all_hold ? "Every figure that must hold was reproduced." :
-      `${failed.length} figures that must hold were not reproduced: ${[...new Set(failed.map((c) => c.claim))].join(", ")}.`));
+      `${countOf(failed.length, "figure")} that must hold ${failed.length === 1 ? "was" : "were"} not reproduced: ${[...new Set(failed.map((c) => c.claim))].join(", ")}.`));
   if (document.claims_not_run.length > 0) node.append(el("p", { class: "note" }, `Not run: ${document.claims_not_run.join(", ")}.`));
   node.append(claimsTable(document));
   const elsewhere = document.claims_elsewhere ?? [];
@@ -54,7 +54,7 @@ const setupBars = (setups, policies, study, name) => {
   const mine = [...at.keys()].filter((i) => setups.texts("study")[i] === study && setups.texts("metric")[i] === name), labels = [...new Set(mine.map((i) => at[i]))];
   const value = (setup, policy) => figures[mine.find((i) => at[i] === setup && of[i] === policy) ?? -1] ?? NaN;
   const used = policies.filter((policy) => labels.some((setup) => Number.isFinite(value(setup, policy))));
-  return chart({ type: "bar", x: "setup", term: name, title: `${sentence(name.replaceAll("_", " "))}: ${study.replaceAll("_", " ")}`, y: withUnit("mean over seeds", name), labels,
+  return chart({ type: "bar", x: "setup", term: name, title: `${sentence(wordsOf(name).replaceAll("_", " "))}: ${study.replaceAll("_", " ")}`, y: withUnit("mean over seeds", name), labels,
     datasets: used.map((policy) => ({ label: policy, data: labels.map((setup) => value(setup, policy)) })),
     data: { names: ["setup", "policy", "study", "metric", "value"], rows: mine.map((i) => setups.rows[i]) } });
 };
