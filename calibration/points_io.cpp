@@ -105,7 +105,7 @@ PointFile read_points(const std::filesystem::path& file) {
   const Hdf5File in = Hdf5File::open(file);
   if (in.text("format") != kFormatName) {
     throw InputError({in.name(), 0, "format"},
-                     fmt::format("this is no file of calibration points: its format is '{}', not '{}'.",
+                     fmt::format("this is not a file of calibration points: its format is '{}', not '{}'.",
                                  in.text("format"), kFormatName));
   }
   const std::vector<std::int64_t> version = in.numbers("version");

@@ -44,9 +44,6 @@ std::string standard_input() {
 }
 
 Config open_request(const po::variables_map& values) {
-  if (values.count("request") == 0) {
-    throw InputError({}, "name the request, as in: epsim plan request.json -o plan.json");
-  }
   const std::string name = values["request"].as<std::string>();
   if (name == "-") {
     return Config::from_text(standard_input(), "standard input");
@@ -58,6 +55,9 @@ Config open_request(const po::variables_map& values) {
 }
 
 int plan_request(const po::variables_map& values) {
+  if (values.count("request") == 0) {
+    throw InputError({}, "name the request, as in: epsim plan request.json -o plan.json");
+  }
   const std::string format = checked_plan_format(values["format"].as<std::string>());
   const bool explain = values["explain"].as<bool>(), to_file = values.count("output") > 0;
   const JsonOutput json(values);

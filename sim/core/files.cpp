@@ -59,7 +59,7 @@ void check_utf8(std::string_view text, const InputPlace& place) {
   if (marked || text.find('\0') != std::string_view::npos) {
     throw InputError(place, marked || text.starts_with("\0\0\xFE\xFF"sv)
                                 ? "the text is in UTF-16 or UTF-32; save it in UTF-8."
-                                : "this is no text in UTF-8: it has bytes of value 0.");
+                                : "this is not text in UTF-8: it has bytes of value 0.");
   }
 }
 

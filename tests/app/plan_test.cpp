@@ -268,6 +268,7 @@ TEST_CASE("plan: the file is kept unless --overwrite, and - is the terminal") {
   CHECK(std::filesystem::is_fifo(dir / "pipe"));
   CHECK(run_epsim(dir, "plan request.json -o . --overwrite").exit_code == 2);
   CHECK(run_epsim(dir, "plan request.json -o nowhere/plan.json").exit_code == 2);
+  CHECK(run_epsim(dir, "plan").err.find("name the request") != std::string::npos);
 }
 
 TEST_CASE("plan: engine formats number layers as the model does, and refuse uneven capacities") {

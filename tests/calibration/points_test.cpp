@@ -106,7 +106,7 @@ TEST_CASE("files that are none, of another version, or lack something") {
   const test::TempDir folder;
   const auto file = folder / "x.h5";
   std::ofstream(file) << "no HDF5";
-  check_contains(error_of<InputError>([&] { read_points(file); }).what(), {"x.h5", "no HDF5 file"});
+  check_contains(error_of<InputError>([&] { read_points(file); }).what(), {"x.h5", "not an HDF5 file"});
   const auto made = [&](const char* format, std::int64_t version, const std::string& dataset) {
     Hdf5File out = Hdf5File::create(file);
     out.set_text("format", format);
@@ -118,7 +118,7 @@ TEST_CASE("files that are none, of another version, or lack something") {
     out.close();
     return std::string(error_of<InputError>([&] { read_points(file); }).what());
   };
-  check_contains(made("epsim trace", 1, ""), {"no file of calibration points", "epsim trace"});
+  check_contains(made("epsim trace", 1, ""), {"not a file of calibration points", "epsim trace"});
   check_contains(made("epsim calibration points", 7, ""), {"format version 7", "reads version 1"});
   check_contains(made("epsim calibration points", 1, "/gemm/m"), {"gemm", "lacks its dataset 'columns'"});
 }

@@ -76,7 +76,7 @@ TEST_CASE("documents are in UTF-8") {
                          "a\0:\0"s),
                  {"d.yaml: the text is in UTF-16 or UTF-32; save it in UTF-8"});
   check_contains(refused("\0\0\xFE\xFF\0\0\0a"s), {"UTF-16 or UTF-32"});
-  check_contains(refused("a: \0b"s), {"no text in UTF-8"});
+  check_contains(refused("a: \0b"s), {"not text in UTF-8"});
   std::ofstream(dir / "d.yaml") << "\xEF\xBB\xBF"
                                    "a: \xC3\xA9\n";
   CHECK(read_document(dir / "d.yaml").size() == 9);

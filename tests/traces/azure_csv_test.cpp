@@ -114,12 +114,12 @@ TEST_CASE("files that are no Azure trace") {
            Row{kHeader + "2024-01-01 00:00:00,-5,1\n", "-5 input"},
            Row{kHeader + "2024-01-01 00:00:00,nan,1\n", "'nan' is not a whole number"},
            Row{kHeader + "2024-01-01 00:00:00,4294967296,1\n", "within 1 and 2147483647"},
-           Row{kHeader + "2024-01-01 00:00:0x,1,1\n", "this is no time"},
-           Row{kHeader + "2024-02-30 00:00:00,1,1\n", "this is no time"},
-           Row{kHeader + "2024-01-01 24:00:00,1,1\n", "this is no time"},
-           Row{kHeader + "2024-01-01 00:00:00.,1,1\n", "this is no time"},
-           Row{kHeader + "2024-01-01 00:00:00.1234567890,1,1\n", "this is no time"},
-           Row{kHeader + "2024-01-01,1,1\n", "this is no time"},
+           Row{kHeader + "2024-01-01 00:00:0x,1,1\n", "this is not a time"},
+           Row{kHeader + "2024-02-30 00:00:00,1,1\n", "this is not a time"},
+           Row{kHeader + "2024-01-01 24:00:00,1,1\n", "this is not a time"},
+           Row{kHeader + "2024-01-01 00:00:00.,1,1\n", "this is not a time"},
+           Row{kHeader + "2024-01-01 00:00:00.1234567890,1,1\n", "this is not a time"},
+           Row{kHeader + "2024-01-01,1,1\n", "this is not a time"},
            Row{kHeader + row + "2019-07-01 00:00:00,1,1\n", "before the first one's"},  // 4.5 years: no overflow
            Row{kHeader + row + "2024-07-01 00:00:00,1,1\n", "more than 100 days"},
        }) {

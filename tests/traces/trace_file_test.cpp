@@ -167,9 +167,9 @@ TEST_CASE("files that are no trace, or a newer one") {
   const test::TempDir folder;
   CHECK(contains(message([&] { TraceFile f(folder / "none.h5"); }), "there is no such file"));
   test::write_text(folder / "garbage.h5", std::string(10000, 'x'));
-  CHECK(contains(message([&] { TraceFile f(folder / "garbage.h5"); }), "no HDF5 file"));
+  CHECK(contains(message([&] { TraceFile f(folder / "garbage.h5"); }), "not an HDF5 file"));
   test::write_text(folder / "empty.h5", "");
-  CHECK(contains(message([&] { TraceFile f(folder / "empty.h5"); }), "no HDF5 file"));
+  CHECK(contains(message([&] { TraceFile f(folder / "empty.h5"); }), "not an HDF5 file"));
   Hdf5File::create(folder / "other.h5").close();
   CHECK(contains(message([&] { TraceFile f(folder / "other.h5"); }), "this HDF5 file is no trace"));
   {

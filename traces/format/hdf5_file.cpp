@@ -142,7 +142,7 @@ Hdf5File Hdf5File::open(const std::filesystem::path& file) {
   check_input_file(file);
   const hid_t id = H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
   if (id < 0) {
-    refuse(out.name_, "", fmt::format("this is no HDF5 file, or it is cut off or damaged: {}.", reason()));
+    refuse(out.name_, "", fmt::format("this is not an HDF5 file, or it is cut off or damaged: {}.", reason()));
   }
   out.handle_ = {id, H5Fclose};
   return out;

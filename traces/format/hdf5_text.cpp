@@ -114,7 +114,7 @@ std::vector<std::string> Hdf5File::read_texts(const std::string& name) const {
   const Hdf5Handle stored(H5Dget_type(set.id()), H5Tclose);
   const std::vector<std::uint64_t> shape = extent(space.id());
   if (shape.size() != 1 || shape[0] > kMaxColumnRows) {
-    refuse(name_, name, "this is no column of text, or it is longer than 2^27 rows.");
+    refuse(name_, name, "this is not a column of text, or it is longer than 2^27 rows.");
   }
   if (shape[0] == 0) {
     return {};
@@ -154,7 +154,7 @@ std::string Hdf5File::text(const std::string& name) const {
   require_fixed_length(stored.id(), name_, name);
   auto texts = read_texts_as(stored.id(), 1, [&](hid_t type, void* out) { return H5Aread(attribute.id(), type, out); });
   if (!texts) {
-    refuse(name_, name, fmt::format("this attribute is no text, or cannot be read: {}.", reason()));
+    refuse(name_, name, fmt::format("this attribute is not text, or cannot be read: {}.", reason()));
   }
   return texts->front();
 }

@@ -58,7 +58,7 @@ class RankFile {
     in_.read(size.data(), 8);
     const std::uint64_t header_size = little_endian(size.data(), 8);
     if (!in_ || header_size > kMaxHeader || header_size + 8 > file_size) {
-      refuse(file_, "this is no safetensors file, or it is cut off.");
+      refuse(file_, "this is not a safetensors file, or it is cut off.");
     }
     std::string header(header_size, '\0');
     in_.read(header.data(), static_cast<std::streamsize>(header_size));

@@ -16,7 +16,8 @@ RequestTable read_azure_csv(ByteInput& input, const RequestOptions& options) {
   while (rows.next()) {
     const auto at = parse_timestamp(rows.text(time));
     if (!at) {
-      rows.fail(time, "this is no time like '2023-11-16 18:15:46.6805900' (years 1970 to 2199, at most 9 decimals).");
+      rows.fail(time,
+                "this is not a time like '2023-11-16 18:15:46.6805900' (years 1970 to 2199, at most 9 decimals).");
     }
     first = first.value_or(*at);
     const std::chrono::nanoseconds since = *at - *first;
