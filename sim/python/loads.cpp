@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "sim/core/text.h"
 #include "sim/python/bindings.h"
 #include "sim/study/job_runner.h"
 #include "traces/expert_loads/load_sources.h"
@@ -173,8 +174,8 @@ void Document::take_own_loads(Scenario& scenario) const {
   const MoeSpec& model = scenario.model;
   const LoadWindow& plan = *plan_loads_;
   if (plan.layers() != model.moe_layers() || plan.experts() != model.experts) {
-    refuse("plan", fmt::format("the loads are of {} layers of {} experts, {} has {} MoE layers of {}.", plan.layers(),
-                               plan.experts(), model.name, model.moe_layers(), model.experts));
+    refuse("plan", fmt::format("the loads are of {} of {} experts, {} has {} of {}.", count_of(plan.layers(), "layer"),
+                               plan.experts(), model.name, count_of(model.moe_layers(), "MoE layer"), model.experts));
   }
   if (const std::string problem = problem_of(plan, model); !problem.empty()) {
     refuse("plan", problem);

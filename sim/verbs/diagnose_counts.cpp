@@ -7,6 +7,7 @@
 
 #include "models/catalogue/model_catalogue.h"
 #include "sim/core/error.h"
+#include "sim/core/text.h"
 #include "traces/commands/trace_commands.h"
 #include "traces/expert_loads/load_sources.h"
 #include "traces/format/trace_file.h"
@@ -76,8 +77,8 @@ RecordedCounts read_counts(const std::string& file, const std::string& format, i
 void check_counts(const RecordedCounts& counts, const MoeSpec& model, const std::string& file) {
   if (counts.layers() != model.moe_layers() || counts.experts != model.experts) {
     throw InputError({file, 0, ""},
-                     fmt::format("this file has {} layers of {} experts, {} has {} MoE layers of {}.", counts.layers(),
-                                 counts.experts, model.name, model.moe_layers(), model.experts));
+                     fmt::format("this file has {} of {} experts, {} has {} of {}.", count_of(counts.layers(), "layer"),
+                                 counts.experts, model.name, count_of(model.moe_layers(), "MoE layer"), model.experts));
   }
   for (const LoadWindow& window : counts.windows) {
     if (const std::string problem = problem_of(window, model); !problem.empty()) {
@@ -95,9 +96,9 @@ ModelOfCounts model_of_counts(const RecordedCounts& counts, const std::string& f
     }
   }
   if (out.all.empty()) {
-    throw InputError({file, 0, ""}, fmt::format("no built-in model has {} MoE layers of {} experts; name one with "
+    throw InputError({file, 0, ""}, fmt::format("no built-in model has {} of {} experts; name one with "
                                                 "--model (a Hugging Face config.json will do), or give --scenario.",
-                                                counts.layers(), counts.experts));
+                                                count_of(counts.layers(), "MoE layer"), counts.experts));
   }
   out.name = out.all.front();
   return out;

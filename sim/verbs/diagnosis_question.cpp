@@ -10,6 +10,7 @@
 #include "sim/core/config.h"
 #include "sim/core/error.h"
 #include "sim/core/files.h"
+#include "sim/core/text.h"
 #include "sim/scenario/new_scenario.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/diagnosis.h"
@@ -91,7 +92,7 @@ DiagnosisQuestion read_windows(const DiagnosisRequest& request) {
     const RecordedCounts more = read_recording(request, request.later);
     if (more.layers() != out.counts.layers() || more.experts != out.counts.experts) {
       throw InputError({request.later_name(), 0, ""},
-                       fmt::format("this file has {} layers of {} experts, {} has {} of {}.", more.layers(),
+                       fmt::format("this file has {} of {} experts, {} has {} of {}.", count_of(more.layers(), "layer"),
                                    more.experts, request.counts_name(), out.counts.layers(), out.counts.experts));
     }
     if (same_counts(out.counts, more)) {

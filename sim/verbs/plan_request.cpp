@@ -12,6 +12,7 @@
 #include "policies/plan_io.h"
 #include "policies/registry.h"
 #include "sim/core/files.h"
+#include "sim/core/text.h"
 #include "traces/expert_loads/load_sources.h"
 
 namespace epsim {
@@ -54,10 +55,10 @@ LoadWindow read_loads(ConfigReader& root, const PlanRequest& request) {
     root.check(
         !request.model || (request.model->moe_layers() == load.layers() && request.model->experts == load.experts()),
         "weights",
-        request.model
-            ? fmt::format("{} layers of {} experts, but {} has {} MoE layers of {}.", load.layers(), load.experts(),
-                          request.model->name, request.model->moe_layers(), request.model->experts)
-            : "");
+        request.model ? fmt::format("{} of {} experts, but {} has {} of {}.", count_of(load.layers(), "layer"),
+                                    load.experts(), request.model->name,
+                                    count_of(request.model->moe_layers(), "MoE layer"), request.model->experts)
+                      : "");
     return load;
   }
   root.check(request.model.has_value(), "model", "a trace is read for a model: name it.");
@@ -184,9 +185,9 @@ void read_previous(ConfigReader& root, PlanRequest& request) {
   root.check(before.gpus == request.shape.gpus && before.experts == request.load.experts() &&
                  static_cast<int>(before.layers.size()) == request.load.layers(),
              "previous",
-             fmt::format("that plan is for {} layers of {} experts on {} GPUs, the request for {} layers of {} on {}.",
-                         before.layers.size(), before.experts, before.gpus, request.load.layers(),
-                         request.load.experts(), request.shape.gpus));
+             fmt::format("that plan is for {} of {} experts on {} GPUs, the request for {} of {} on {}.",
+                         count_of(before.layers.size(), "layer"), before.experts, before.gpus,
+                         count_of(request.load.layers(), "layer"), request.load.experts(), request.shape.gpus));
 }
 
 // What a change from the previous plan may look like.

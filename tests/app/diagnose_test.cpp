@@ -188,10 +188,10 @@ TEST_CASE("inputs that cannot be diagnosed are told in one line, with exit code 
     const char *words, *says;
   };
   for (const Case& c : {Case{"", "name the recording"}, Case{"absent.json", "absent.json"},
-                        Case{"no.json", "no built-in model has 1 MoE layers of 3 experts"},
+                        Case{"no.json", "no built-in model has 1 MoE layer of 3 experts"},
                         Case{"olmoe.json --model qwen3-30b-a3b", "has 16 layers of 64 experts"},
                         Case{"impossible.json", "an expert takes at most 1"},
-                        Case{"olmoe.json no.json", "no.json: this file has 1 layers of 3 experts"},
+                        Case{"olmoe.json no.json", "no.json: this file has 1 layer of 3 experts"},
                         Case{"olmoe.json olmoe.json", "olmoe.json: these are the counts of olmoe.json again"},
                         Case{"olmoe.json --worth 300", "worth"}, Case{"olmoe.json --node nowhere", "nowhere"},
                         Case{"olmoe.json --scenario s.yaml --model olmoe-1b-7b", "`model`: the scenario says that"},
