@@ -108,8 +108,9 @@ void read_makers(const Config& config, Scenario& s) {
   if (!source.generated) {
     return;
   }
+  const bool paced = !source.requests_key.empty();
   const std::string rate_key(source.rate_key);
-  const double rate = rate_key.empty() ? 0 : requests.required<RequestsPerSecond>(rate_key).count();
+  const double rate = paced ? requests.required<RequestsPerSecond>(rate_key).count() : 0;
   const auto turn = std::make_shared<std::mutex>();
   const auto make = [document = config.clone(), seed = s.seed, rate_key, rate, turn](std::size_t count, double pace) {
     const std::lock_guard lock(*turn);
@@ -130,7 +131,7 @@ void read_makers(const Config& config, Scenario& s) {
     }
   };
   s.make_requests = [make](std::size_t count) { return make(count, 1); };
-  if (!rate_key.empty()) {
+  if (paced) {
     s.make_paced = make;
   }
 }

@@ -19,6 +19,7 @@
 #include "sim/study/load_point.h"
 #include "sim/study/study_manifest.h"
 #include "sim/verbs/capacity_space.h"
+#include "traces/requests/read_requests.h"
 
 namespace epsim {
 
@@ -205,8 +206,8 @@ std::vector<OwnPrice> read_prices(const std::vector<std::string>& texts) {
 
 constexpr const char* kOneRate = "a rate is the same all the time: give a trace as scenario.requests.";
 
-// What sets the rate of the scenario's requests. Conversations: `turns` requests for each that starts, once as many end
-// as start; a trace begins with none.
+// What sets the rate of the scenario's requests. Of conversations as many requests as each has come for each that starts,
+// once as many end as start; a trace begins with none.
 struct RateKey {
   std::string name = "rate";
   double requests = 1;   // for each of its events
@@ -216,12 +217,9 @@ struct RateKey {
 
 // Of generated requests; `rate`: in requests/s, a day's highest.
 RateKey rate_key(ConfigReader requests) {
-  const auto kind = requests.required<std::string>("kind");
+  const RequestSource& source = request_source(requests);
   RateKey out;
-  if (kind == "sessions") {
-    out = {"session_rate", requests.required<double>("turns")};
-  }
-  if (kind == "diurnal") {
+  if (source.name == "diurnal") {
     const auto hours = requests.maybe<std::vector<double>>("hourly_rates");
     out.rate =
         hours ? *std::max_element(hours->begin(), hours->end())
@@ -229,11 +227,19 @@ RateKey rate_key(ConfigReader requests) {
     out.at_peak = true;
     return out;
   }
-  if (!requests.has(out.name)) {
-    throw InputError({"", 0, "scenario.requests"},
-                     fmt::format("requests of kind {} have no rate that could be set: allowed are those with `rate` "
-                                 "(poisson, constant, gamma, diurnal), sessions and recorded traces.",
-                                 kind));
+  if (source.rate_key.empty()) {
+    std::string allowed;
+    for (const RequestSource& other : request_sources()) {
+      allowed += other.rate_key.empty() ? "" : fmt::format("{}{}", allowed.empty() ? "" : ", ", other.name);
+    }
+    throw InputError(
+        {"", 0, "scenario.requests"},
+        fmt::format("requests of kind {} have no rate that could be set: allowed are {} and recorded traces.",
+                    source.name, allowed));
+  }
+  out.name = source.rate_key;
+  if (!source.requests_key.empty()) {
+    out.requests = requests.required<double>(std::string(source.requests_key));
   }
   out.rate = requests.required<RequestsPerSecond>(out.name).count() * out.requests;
   return out;

@@ -88,8 +88,8 @@ TEST_CASE("capacity refuses what it cannot answer") {
   refused(
       "--ttft 1s --set 'requests={kind: onoff, on_rate: 9/s, off_rate: 1/s, on_time: 1s, off_time: 1s, count: 50, "
       "input_tokens: 9, output_tokens: 9}'",
-      "requests of kind onoff have no rate that could be set: allowed are those with `rate` (poisson, constant, "
-      "gamma, diurnal), sessions and recorded traces.");
+      "requests of kind onoff have no rate that could be set: allowed are poisson, constant, gamma, diurnal, sessions "
+      "and recorded traces.");
   refused("--rate 0/s --input-tokens 100 --output-tokens 10 --ttft 1s", "'0/s' is not a number above 0");
   refused(demand + "--ttft 1s --concurrency 10", "name --rate or --concurrency, not both.");
   refused("--input-tokens 100 --output-tokens 10 --ttft 1s --concurrency 10", "bound e2e, or both ttft and tpot.");

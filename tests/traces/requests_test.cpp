@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "sim/core/statistics.h"
@@ -81,6 +82,17 @@ TEST_CASE("every source is listed with a sentence") {
   for (const RequestSource& s : request_sources()) {
     CHECK_FALSE(s.name.empty());
     CHECK(s.summary.size() > 10);
+  }
+}
+
+TEST_CASE("a source reads the keys that it names as those of its rate") {
+  for (const RequestSource& s : request_sources()) {
+    CAPTURE(s.name);
+    for (const std::string_view name : {s.rate_key, s.requests_key}) {
+      CHECK((name.empty() || std::ranges::find(s.keys, name, &Key::name) != s.keys.end()));
+    }
+    CHECK((s.requests_key.empty() || !s.rate_key.empty()));
+    CHECK((s.rate_key.empty() || s.generated));
   }
 }
 

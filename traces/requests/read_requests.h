@@ -19,8 +19,10 @@ struct RequestSource {
   std::span<const Key> keys;  // through which it reads
   // Makes as many requests as `count` asks for. The first ones are the same for any count.
   bool generated = false;
-  // The key of a rate that leaves the times between a conversation's requests as they are; empty: all times scale.
+  // The key of the rate at which its events start; empty: no single key sets it.
   std::string_view rate_key = {};
+  // The key of the requests of each event, where one has several: another rate leaves the times between them as they are.
+  std::string_view requests_key = {};
 };
 
 // Every kind of request source, for `list` and for error messages.

@@ -182,6 +182,7 @@ RequestTable make_sessions(ConfigReader& in, Seed seed) {
 extern const RequestSource kSessionsSource{
     "sessions",    "conversations: turns, think time, growing context, shared prefixes",
     make_sessions, kSessionKeys,
-    true,          "session_rate"};
+    true,          "session_rate",
+    "turns"};
 
 }  // namespace epsim

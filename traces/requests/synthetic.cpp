@@ -250,15 +250,16 @@ RequestTable make_closed_loop(ConfigReader& in, Seed seed) {
 
 }  // namespace
 
-extern const RequestSource kPoissonSource{"poisson", "independent arrivals at a mean rate", make_poisson, kRateKeys,
-                                          true};
-extern const RequestSource kConstantSource{"constant", "evenly spaced arrivals", make_constant, kRateKeys, true};
-extern const RequestSource kGammaSource{"gamma", "gamma-distributed gaps with a burstiness, as vLLM's bench serve",
-                                        make_gamma, kGammaKeys, true};
+extern const RequestSource kPoissonSource{
+    "poisson", "independent arrivals at a mean rate", make_poisson, kRateKeys, true, "rate"};
+extern const RequestSource kConstantSource{"constant", "evenly spaced arrivals", make_constant, kRateKeys, true,
+                                           "rate"};
+extern const RequestSource kGammaSource{
+    "gamma", "gamma-distributed gaps with a burstiness, as vLLM's bench serve", make_gamma, kGammaKeys, true, "rate"};
 extern const RequestSource kOnOffSource{"onoff", "Poisson arrivals at two rates in turns: bursts and quiet", make_onoff,
                                         kOnOffKeys, true};
-extern const RequestSource kDiurnalSource{"diurnal", "Poisson arrivals whose rate follows the hour of the day",
-                                          make_diurnal, kDiurnalKeys, true};
+extern const RequestSource kDiurnalSource{
+    "diurnal", "Poisson arrivals whose rate follows the hour of the day", make_diurnal, kDiurnalKeys, true, "rate"};
 extern const RequestSource kClosedLoopSource{
     "closed_loop", "clients with one request in flight each, as benchmarks with --max-concurrency", make_closed_loop,
     kClosedLoopKeys};
