@@ -3,11 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "sim/app/served_guard.h"
 #include "sim/app/served_summary.h"
@@ -385,99 +383,6 @@ TEST_CASE("what the engines' load generators wrote is read as it is") {
   const Outcome nothing = run_epsim(dir, "validate --served vllm.json" + layout);
   CHECK(nothing.exit_code == 2);
   check_contains(nothing.err, {"name the scenario of the deployment"});
-}
-
-// The first rows of experiments/served/gpt-oss-h100.csv: 8 H100, 1k in and out, 4 to 16 in flight; its README has all.
-TEST_CASE("gpt-oss-120b on H100 by vLLM: TPOT within 10 % of what was measured") {
-  app::ServedRequest request;
-  const std::filesystem::path served = source_dir() / "experiments/served";
-  request.table = served / "gpt-oss-h100.csv";
-  request.layout = app::read_served_layout(served / "gpt-oss-h100.yaml");
-  request.scenario = *request.layout.scenario;
-  std::vector<ServedPoint> points = app::read_served_points(request.table, request.layout);
-  REQUIRE(points.size() == 25);
-  for (const ServedPoint& point : points) {
-    CHECK(point.reasons.empty());
-  }
-  points.resize(3);
-  const TempDir dir;
-  const auto runs = app::run_served(request, points, dir / "served", {});
-  REQUIRE(runs.has_value());
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const double tpot = runs->at(i).value().predicted[1];
-    CHECK(tpot / points[i].measured[1] == doctest::Approx(1).epsilon(0.05));  // doctest's scale adds 1: 10 %
-  }
-}
-
-// Means of AIConfigurator's table with 4 requests of 1k in and out in flight. The bar is the mean error over all of SGLang's
-// points in experiments/served/README.md, 20.1 %.
-TEST_CASE("more models as InferenceX serves them: all expressed, TPOT of five points within 20 % on average") {
-  app::ServedRequest request;
-  const std::filesystem::path served = source_dir() / "experiments/served";
-  request.table = served / "other-models.csv";
-  request.layout = app::read_served_layout(served / "other-models.yaml");
-  request.scenario = *request.layout.scenario;
-  const std::vector<ServedPoint> points = app::read_served_points(request.table, request.layout);
-  std::vector<ServedPoint> some;  // each takes seconds
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    CHECK(points[i].reasons.empty());
-    if (i % 5 == 1) {
-      some.push_back(points[i]);
-    }
-  }
-  const TempDir dir;
-  const auto runs = app::run_served(request, some, dir / "served", {});
-  REQUIRE(runs.has_value());
-  double error = 0;
-  for (std::size_t i = 0; i < some.size(); ++i) {
-    CAPTURE(some[i].flags[2]);
-    CHECK(runs->at(i).value().error == "");
-    error += std::abs(runs->at(i).value().predicted[1] / some[i].measured[1] - 1) / static_cast<double>(some.size());
-  }
-  CHECK(error < 0.2);
-}
-
-// Errors of TTFT, TPOT and end-to-end medians of a table in experiments/served that vllm-h100.yaml reads, by point.
-std::array<std::vector<double>, 3> errors_of(const std::string& table) {
-  app::ServedRequest request;
-  const std::filesystem::path served = source_dir() / "experiments/served";
-  request.table = served / table;
-  request.layout = app::read_served_layout(served / "vllm-h100.yaml");
-  request.scenario = *request.layout.scenario;
-  const std::vector<ServedPoint> points = app::read_served_points(request.table, request.layout);
-  const TempDir dir;
-  const auto runs = app::run_served(request, points, dir / "served", {});
-  REQUIRE(runs.has_value());
-  std::array<std::vector<double>, 3> out;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    for (std::size_t t = 0; t < out.size(); ++t) {
-      out[t].push_back(std::abs(runs->at(i).value().predicted[t] / points[i].measured[t] - 1));
-    }
-  }
-  return out;
-}
-
-double mean_of(const std::vector<double>& errors) {
-  return std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size());
-}
-
-// What experiments/served/README.md says of these points. BLIS reports 6.7 % end to end and 17.6 % TTFT.
-TEST_CASE("dense models and Mixtral on H100 by vLLM: as measured, without a constant from these points") {
-  std::array<std::vector<double>, 3> errors = errors_of("vllm-h100.csv");
-  REQUIRE(errors[0].size() == 21);
-  const std::array<double, 3> mean = {0.0270, 0.0221, 0.0220}, median = {0.0160, 0.0196, 0.0196};
-  for (std::size_t t = 0; t < errors.size(); ++t) {
-    errors[t].pop_back();  // overloaded: its queue grows without end
-    CHECK(mean_of(errors[t]) == doctest::Approx(mean[t]).epsilon(0.0005));
-    std::ranges::sort(errors[t]);
-    CHECK((errors[t][9] + errors[t][10]) / 2 == doctest::Approx(median[t]).epsilon(0.0005));
-  }
-  const std::array<std::vector<double>, 3> others = errors_of("vllm-h100-assumed.csv");
-  const std::vector<double> end_to_end = {0.040, 0.080, 0.026, 0.019, 0.107};
-  for (std::size_t i = 0; i < end_to_end.size(); ++i) {
-    CHECK(others[2][i] == doctest::Approx(end_to_end[i]).epsilon(0.0006));
-  }
-  CHECK(mean_of(others[0]) == doctest::Approx(0.065).epsilon(0.0006));
 }
 
 TEST_CASE("one point that is far off does not hide the term that is wrong at all others") {
