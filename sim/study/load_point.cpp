@@ -170,10 +170,12 @@ void add_latencies(LoadPoint& probe, std::span<const RequestRecord> measured) {
 
 // One condition of an SLO.
 struct Condition {
-  double value = 0, allowed = 0;  // seconds, or shares of requests: of none late half a request's, for the search
-  double half_width = 0;          // of `value`'s 95 % interval
+  double value = 0;       // seconds, or a share of requests; where no request is late, half a request's, since excess()
+                          // takes the logarithm
+  double allowed = 0;     // the same
+  double half_width = 0;  // of `value`'s 95 % interval
   int term = 0;
-  double measured = value;  // of none late 0
+  double measured = value;  // the share itself: 0 where no request is late
 
   double excess() const { return std::log(value / allowed); }
   bool holds() const { return value <= allowed; }
