@@ -55,7 +55,7 @@ class SearchProgress {
     const double cost = price ? option.nodes() * price->usd_per_hour : 0;
     if (price && (best_ == 0 || cost < best_)) {
       best_ = cost;
-      best_text_ = fmt::format("; best so far {} x {}, {} usd/h", option.nodes(), option.node(), rounded(cost));
+      best_text_ = fmt::format("; best so far {} x {}, {} usd/h", option.nodes(), option.node(), money(cost));
     }
   }
   std::string text() const {

@@ -79,8 +79,8 @@ std::string money_text(const CapacityPlan& plan, const CapacityCost& cost) {
   return fmt::format(
       "It costs {} usd/h ({}), {} usd a month: {} usd per million tokens ({} per million of output), {} usd per "
       "1,000 requests.",
-      rounded(cost.usd_per_hour), name_of(*cost.price), rounded(cost.usd_per_month), rounded(cost.usd_per_million),
-      rounded(cost.usd_per_million_output), rounded(1000 * cost.usd_per_request));
+      money(cost.usd_per_hour), name_of(*cost.price), money(cost.usd_per_month), money(cost.usd_per_million),
+      money(cost.usd_per_million_output), money(1000 * cost.usd_per_request));
 }
 
 std::string power_text(const CapacityCost& cost) {
@@ -177,7 +177,7 @@ std::string wins_when(const CapacityPlan& plan, std::size_t i) {
     if (even > 0) {
       add(less < 0.0005
               ? "any lower price"
-              : fmt::format("a price below {} usd/h a node, {:.1f} % less than now", rounded(even), 100 * less));
+              : fmt::format("a price below {} usd/h a node, {:.1f} % less than now", money(even), 100 * less));
     }
   } else if (cost.nodes > first.nodes) {
     add(fmt::format("{} fewer nodes for the same demand", cost.nodes - first.nodes + 1));
@@ -220,7 +220,7 @@ std::string terms_words(const CapacityPlan& plan) {
     const std::string& winner = other.study.options[other.order.front()].node();
     if (other.feasible && winner != node && other.costs[plan.order.front()].price) {
       out += fmt::format("{}{} ({} usd/h) under {} prices", out.empty() ? "" : ", ", winner,
-                         rounded(other.costs[other.order.front()].usd_per_hour), terms);
+                         money(other.costs[other.order.front()].usd_per_hour), terms);
     }
   }
   return out.empty() ? "" : "Cheapest instead: " + out + ".";
@@ -308,15 +308,15 @@ std::string options_table(const CapacityPlan& plan) {
     const CapacityCost& cost = plan.costs[plan.order[i]];
     const LoadPoint& p = point_of(option);
     const auto known = [](double value, bool is) { return is ? rounded(value) : std::string("-"); };
+    const auto price = [&](double usd) { return cost.price ? money(usd) : std::string("-"); };
     std::vector<std::string> row{option.node(), short_text(option)};
     if (!plan.dense) {
       row.push_back(option.pools.back().design.policy);
     }
-    for (const std::string& figure :
-         {std::to_string(cost.nodes), std::to_string(cost.gpus), known(cost.usd_per_hour, cost.price.has_value()),
-          known(cost.usd_per_million_output, cost.price.has_value()), rounded(ms_of(p.ttft_s, &Summary::p99)),
-          rounded(ms_of(p.tpot_s, &Summary::p99)), known(cost.watts / 1e3, cost.watts > 0),
-          rounded(cost.output_tokens_per_s_per_gpu)}) {
+    for (const std::string& figure : {std::to_string(cost.nodes), std::to_string(cost.gpus), price(cost.usd_per_hour),
+                                      price(cost.usd_per_million_output), rounded(ms_of(p.ttft_s, &Summary::p99)),
+                                      rounded(ms_of(p.tpot_s, &Summary::p99)), known(cost.watts / 1e3, cost.watts > 0),
+                                      rounded(cost.output_tokens_per_s_per_gpu)}) {
       row.push_back(figure);
     }
     table.add_row(row);
@@ -356,13 +356,13 @@ std::string infeasible_words(const CapacityPlan& plan) {
     const std::size_t nearest = *std::min_element(plan.order.begin(), plan.order.end(),
                                                   [&](std::size_t a, std::size_t b) { return beyond(a) < beyond(b); });
     const CapacityCost& cost = plan.costs[nearest];
-    const std::string budget = plan.most_usd_per_hour > 0 ? rounded(plan.most_usd_per_hour) + " usd/h" : "",
+    const std::string budget = plan.most_usd_per_hour > 0 ? money(plan.most_usd_per_hour) + " usd/h" : "",
                       power = plan.most_watts > 0 ? rounded(plan.most_watts / 1e3) + " kW" : "";
     return fmt::format(
         "Infeasible: the nearest deployment that holds the SLO at {:.4g} requests/s, {} x {}, costs {} and draws {}; "
         "the limit is {}.\n",
         plan.rate, cost.nodes, plan.study.options[nearest].node(),
-        cost.price ? rounded(cost.usd_per_hour) + " usd/h" : "an unknown sum",
+        cost.price ? money(cost.usd_per_hour) + " usd/h" : "an unknown sum",
         cost.watts > 0 ? rounded(cost.watts / 1e3) + " kW" : "unknown power",
         budget + (budget.empty() || power.empty() ? "" : " and ") + power);
   }

@@ -77,6 +77,11 @@ std::string grouped(std::int64_t value) {
   return out;
 }
 
+std::string money(double value) {
+  constexpr double kFiveDigits = 9999.5, kMost = 1e18;
+  return value >= kFiveDigits && value < kMost ? grouped(std::llround(value)) : rounded(value);
+}
+
 std::string printable(std::string_view text) {
   std::string out(text);
   for (char& c : out) {

@@ -31,6 +31,8 @@ std::string exact_ms(Ticks time);
 // About four significant digits, never an exponent: 0, 0.1234, 12.34, 1234, 123456.
 std::string rounded(double value);
 std::string fixed(double value, int digits);
+// As rounded(), with separators from five digits on: 1234, 123,456.
+std::string money(double value);
 
 // A share as a percentage with one digit: 0.123 is "12.3"; with a sign, "+12.3", "-0.4", "0.0".
 std::string percent(double share);

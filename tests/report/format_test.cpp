@@ -53,6 +53,14 @@ TEST_CASE("a ratio is undefined unless its denominator is positive") {
   CHECK(std::isnan(ratio(1, kUndefined)));
 }
 
+TEST_CASE("sums of money have separators from five digits on") {
+  CHECK(money(277236.4) == "277,236");
+  CHECK(money(9999.4) == "9999");
+  CHECK(money(9999.6) == "10,000");
+  CHECK(money(12.3456) == "12.35");
+  CHECK(money(kUndefined) == "-");
+}
+
 TEST_CASE("thousands are grouped") {
   CHECK(grouped(0) == "0");
   CHECK(grouped(999) == "999");
