@@ -40,7 +40,8 @@ const table = (title, columns, rows, options = {}) => {
     onclick: () => saveCsv(file, options.names ?? columns.map((c) => c.name),
                            options.all ?? rows),
   }, "CSV"));
-  return el("figure", {}, el("figcaption", {}, el("div", {}, el("h3", {}, title), options.note ? el("p", {}, options.note) : null), tools),
+  const notes = [options.long && rows.length > 10 ? `${countOf(rows.length, "row")}; scroll for those below.` : "", options.note ?? ""].filter(Boolean).join(" ");
+  return el("figure", {}, el("figcaption", {}, el("div", {}, el("h3", {}, title), notes ? el("p", {}, notes) : null), tools),
             el("div", { class: options.long ? "wide scroll" : "wide", tabindex: "0", role: "region", "aria-label": title, "data-file": file }, inner));
 };
 
