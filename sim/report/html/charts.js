@@ -188,14 +188,24 @@ const drawLines = (plot, sets, position, value) => {
 };
 const cross = "cross";  // a slanted cross: a point that is not steady
 
+// Where a level line's name, so wide, stands clear of what is drawn, [x, above]: at the right where it can, else at the place
+// with the fewest marks.
+const clearPlace = (sets, at, wide, width) => {
+  const segments = (set) => set.points.slice(1).flatMap((point, i) => d3.range(1, 8).map((k) => ({ px: d3.interpolateNumber(set.points[i].px, point.px)(k / 8), py: d3.interpolateNumber(set.points[i].py, point.py)(k / 8) })));
+  const drawnAt = sets.flatMap((set) => [...set.points, ...(set.line ? segments(set) : [])]);
+  const hits = ([x, above]) => d3.sum(drawnAt, (p) => p.px > x - wide - 8 && p.px < x + 8 && (above ? p.py < at + 6 && p.py > at - 24 : p.py > at - 6 && p.py < at + 24));
+  const ends = [...d3.range(width - 4, wide + 4, -20), wide + 4];
+  return d3.least([true, false].flatMap((above) => ends.map((x) => [x, above])), hits);
+};
+
 // Lines across the plot with their name: a bound, a knee. {x or y, label}
-const drawRules = (plot, rules, position, value, width, height) => {
+const drawRules = (plot, sets, rules, position, value, width, height) => {
   const { text } = ink();
   for (const rule of rules) {
     const isY = rule.y !== undefined, at = isY ? value(rule.y) : position(rule.x), stroke = rule.colour ?? text;
     plot.append("path").attr("class", "rule").attr("d", isY ? `M0,${at}H${width}` : `M${at},0V${height}`).attr("stroke", stroke).attr("stroke-dasharray", "7 4").attr("stroke-width", 1.4);
-    const end = !isY && at > width / 2;
-    plot.append("text").attr("x", isY ? width - 4 : at + (end ? -5 : 5)).attr("y", isY ? at - 5 : 11).attr("text-anchor", isY || end ? "end" : "start").attr("fill", stroke)
+    const end = !isY && at > width / 2, [x, above] = isY ? clearPlace(sets, at, widthOf(rule.label), width) : [at + (end ? -5 : 5), true];
+    plot.append("text").attr("x", x).attr("y", isY ? at + (above ? -5 : 14) : 11).attr("text-anchor", isY || end ? "end" : "start").attr("fill", stroke)
       .attr("paint-order", "stroke").attr("stroke", ink().panel).attr("stroke-width", 4).text(rule.label);
   }
 };
@@ -256,7 +266,7 @@ const drawChart = (svg, spec, width) => {
   const widest = slanted ? Math.min(90, d3.max(xTicks, (t) => widthOf(String(xFormat(t))))) : 0;
   if (slanted) below.selectAll("text").attr("text-anchor", "end").attr("transform", "rotate(-40)").attr("dx", "-0.5em").attr("dy", "0.3em");
   if (bars) drawBars(plot, spec, sets, position, value); else drawLines(plot, sets, position, value);
-  drawRules(plot, spec.rules ?? [], position, value, across, inside);
+  drawRules(plot, sets, spec.rules ?? [], position, value, across, inside);
   const height = margin.top + inside + 24 + widest * 0.65;
   const from = value.domain()[0] > 0 && !spec.log ? `; the axis starts at ${shown(value.domain()[0])}, not at 0` : "", how = spec.log ? `${spec.y}, logarithmic` : spec.y;
   const axisName = (words) => d3.select(svg).append("text").attr("fill", text).attr("text-anchor", "middle").text(words);
