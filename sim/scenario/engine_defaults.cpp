@@ -155,6 +155,13 @@ void warn_of_idle_settings(const Scenario& s, std::vector<std::string>& out) {
   if (s.deployment.single() && s.deployment.router != DeploymentOptions{}.router) {
     out.emplace_back("deployment.router has no effect on one instance; serving.router chooses the DP rank.");
   }
+  if (std::ranges::all_of(pools_of(s), [](const InstancePool& pool) {
+        const FabricOptions& fabric = pool.dispatch.network.fabric;
+        return fabric.kind == FabricKind::kLeafSpine && fabric.oversubscription != 1 &&
+               pool.cluster.nodes <= fabric.nodes_per_leaf;
+      })) {
+    out.emplace_back("cluster.fabric.oversubscription has no effect: one leaf holds all nodes (nodes_per_leaf).");
+  }
   for (const InstancePool& pool : pools_of(s)) {
     for (const std::string& knob : pool.serving.idle_knobs) {  // pools may share a section
       if (std::ranges::find(out, knob) == out.end()) {

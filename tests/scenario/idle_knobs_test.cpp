@@ -64,5 +64,16 @@ TEST_CASE("a knob that is given and counts for nothing is a warning, and a resol
   CHECK(own.warnings[0].starts_with("deployment.prefill.serving.prefill_delayer_max_delay_passes "));
 }
 
+TEST_CASE("an oversubscribed leaf that holds all nodes is a warning") {
+  const auto warnings = [](const std::string& fabric) {
+    return small({"cluster.fabric={kind: leaf_spine, " + fabric + "}"}).warnings;  // two nodes
+  };
+  CHECK(warnings("nodes_per_leaf: 2, oversubscription: 4") ==
+        std::vector<std::string>{"cluster.fabric.oversubscription has no effect: one leaf holds all nodes "
+                                 "(nodes_per_leaf)."});
+  CHECK(warnings("nodes_per_leaf: 2").empty());
+  CHECK(warnings("nodes_per_leaf: 1, oversubscription: 4").empty());
+}
+
 }  // namespace
 }  // namespace epsim
