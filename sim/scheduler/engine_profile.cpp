@@ -32,8 +32,10 @@ void read_graph_use(ConfigReader& in, const Key& key, bool key_turns_on, const E
 void note_idle_knobs(const ConfigReader& in, std::initializer_list<BoundKnob> knobs, ServingOptions& out) {
   for (const BoundKnob& knob : knobs) {
     const std::string name(knob.key.name);
-    const bool departs =
-        knob.key.fallback.kind == key::Fallback::Kind::kValue ? knob.value != knob.key.fallback.number : in.has(name);
+    const bool departs = knob.usual ? knob.value != *knob.usual
+                         : knob.key.fallback.kind == key::Fallback::Kind::kValue
+                             ? knob.value != knob.key.fallback.number
+                             : in.has(name);
     if (departs && !knob.counts) {
       out.idle_knobs.push_back(fmt::format("{} has no effect: {}.", in.place(name).key, knob.otherwise));
     }

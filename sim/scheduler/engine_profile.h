@@ -167,7 +167,13 @@ struct BoundKnob {
   double value;                // as read; of a knob without a default of its own whether it is given is what matters
   bool counts;                 // as the others stand
   std::string_view otherwise;  // why it does not
+  std::optional<double> usual = {};  // the engine's own value, where that is no constant
 };
+// Of knobs of CUDA graphs: with pools, those of another pool may be on.
+inline bool graphs_count(const GraphOptions& graphs, const EngineSite& site) {
+  return graphs.enabled || (site.pools && !graphs.stated);
+}
+inline constexpr std::string_view kGraphsOff = "CUDA graphs are off";
 // Notes the knobs that do not count and depart from their default: one that only repeats it, as a resolved scenario does,
 // misleads nobody.
 void note_idle_knobs(const ConfigReader& in, std::initializer_list<BoundKnob> knobs, ServingOptions& out);

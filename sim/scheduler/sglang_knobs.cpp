@@ -164,14 +164,21 @@ EngineDefault<double> sglang_static_fraction(const EngineSite& site, bool specul
 namespace {
 
 // Returns the largest captured batch in requests.
-std::int64_t read_graphs(ConfigReader& in, const EngineSite& site, Series series, int drafts, GraphOptions& out) {
+std::int64_t read_graphs(ConfigReader& in, const EngineSite& site, Series series, int drafts, ServingOptions& s) {
+  GraphOptions& out = s.graphs;
   read_graph_use(in, kSglangKeys["disable_cuda_graph"], false, site, out);
   const auto largest = in.maybe<std::int64_t>(kSglangKeys["cuda_graph_max_bs"]);
   out.pad = !in.read<bool>(kSglangKeys["disable_cuda_graph_padding"]);
   const GraphWishes wishes{largest, out.pad, drafts > 0};
-  out.sizes =
-      captured_sizes(in, kSglangKeys["cuda_graph_bs"],
-                     series == Series::k04 ? sglang_graph_sizes(site, wishes) : sglang_0_5_graph_sizes(site, wishes));
+  const auto usual = series == Series::k04 ? sglang_graph_sizes(site, wishes) : sglang_0_5_graph_sizes(site, wishes);
+  out.sizes = captured_sizes(in, kSglangKeys["cuda_graph_bs"], usual);
+  const bool counts = graphs_count(out, site), own_sizes = out.sizes != usual.value;
+  const bool largest_counts = counts || series == Series::k05;  // its static fraction of memory follows the largest
+  note_idle_knobs(in,
+                  {{kSglangKeys["cuda_graph_max_bs"], 0, largest_counts, kGraphsOff},
+                   {kSglangKeys["cuda_graph_bs"], static_cast<double>(own_sizes), largest_counts, kGraphsOff, 0},
+                   {kSglangKeys["disable_cuda_graph_padding"], static_cast<double>(!out.pad), counts, kGraphsOff}},
+                  s);
   // cuda_graph_runner.py, get_batch_sizes_to_capture: with DP attention the tokens of a graph divide over the GPUs of a rank.
   const std::int64_t over = series == Series::k05 && site.dp_ranks > 1 ? site.gpus / site.dp_ranks : 1;
   std::erase_if(out.sizes, [&](std::int64_t n) { return largest && n > *largest; });
@@ -317,7 +324,7 @@ void read_series(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   read_prefill_delayer(in, site.dp_ranks, s);
   // managers/scheduler_recv_skipper.py: a step of decodes counts 1, one with prompts 1000.
   s.receive_interval = in.read<int>(kSglangKeys["scheduler_recv_interval"]);
-  const std::int64_t largest_graph = read_graphs(in, site, series, drafts, s.graphs);
+  const std::int64_t largest_graph = read_graphs(in, site, series, drafts, s);
   const std::int64_t prompts = chunk == -1       ? knobs.max_prefill_tokens
                                : budgets.divided ? chunk
                                                  : chunk * std::int64_t{site.dp_ranks};

@@ -54,7 +54,8 @@ struct TrtllmVersion {
 };
 
 void read_trtllm_graphs(ConfigReader& in, const EngineSite& site, const TrtllmVersion& version, int drafts,
-                        GraphOptions& out) {
+                        ServingOptions& s) {
+  GraphOptions& out = s.graphs;
   read_graph_use(in, kTrtllmKeys["use_cuda_graph"], true, site, out);
   out.pad = in.read<bool>(kTrtllmKeys["cuda_graph_padding_enabled"]);
   // pyexecutor/cuda_graph_runner.py, maybe_get_cuda_graph: with attention DP padding is what makes batches of a size.
@@ -64,8 +65,9 @@ void read_trtllm_graphs(ConfigReader& in, const EngineSite& site, const TrtllmVe
   const EngineDefault<std::int64_t> usual{kLargestGraph, "TensorRT-LLM (llm_args.py, CudaGraphConfig)"};
   const bool sizes_given = in.has("cuda_graph_batch_sizes");
   const std::int64_t wanted = in.maybe<std::int64_t>(kTrtllmKeys["cuda_graph_max_batch_size"]).value_or(usual.value);
-  out.sizes = captured_sizes(in, kTrtllmKeys["cuda_graph_batch_sizes"],
-                             trtllm_graph_sizes(wanted, out.pad, version.sparse_graphs));
+  const auto generated = trtllm_graph_sizes(wanted, out.pad, version.sparse_graphs);
+  out.sizes = captured_sizes(in, kTrtllmKeys["cuda_graph_batch_sizes"], generated);
+  const bool counts = graphs_count(out, site), own_sizes = out.sizes != generated.value;
   const std::int64_t most = out.sizes.back();
   const std::int64_t largest =
       or_engine(in, kTrtllmKeys["cuda_graph_max_batch_size"], sizes_given ? EngineDefault{most, usual.source} : usual);
@@ -73,6 +75,12 @@ void read_trtllm_graphs(ConfigReader& in, const EngineSite& site, const TrtllmVe
            fmt::format("TensorRT-LLM refuses {} beside cuda_graph_batch_sizes, the largest of which is {}; give one of "
                        "the two.",
                        largest, most));
+  note_idle_knobs(in,
+                  {{kTrtllmKeys["cuda_graph_max_batch_size"], static_cast<double>(largest), counts || own_sizes,
+                    kGraphsOff, static_cast<double>(usual.value)},
+                   {kTrtllmKeys["cuda_graph_batch_sizes"], static_cast<double>(own_sizes), counts, kGraphsOff, 0},
+                   {kTrtllmKeys["cuda_graph_padding_enabled"], static_cast<double>(out.pad), counts, kGraphsOff}},
+                  s);
   for (std::int64_t& size : out.sizes) {
     size *= 1 + drafts;  // sizes count requests; each has a token and its drafts in a step
   }
@@ -182,7 +190,7 @@ void read_version(ConfigReader& in, const Budgets& budgets, const EngineSite& si
   knobs.budget_counts_hits = version.budget_counts_hits;
   s.overlap_schedule = read_trtllm_overlap(in, site);
   s.prefix_caching = in.read<bool>(kTrtllmKeys["enable_block_reuse"]);
-  read_trtllm_graphs(in, site, version, drafts, s.graphs);
+  read_trtllm_graphs(in, site, version, drafts, s);
   read_trtllm_memory(in, site, out.memory);
   s.knobs = knobs;
 }

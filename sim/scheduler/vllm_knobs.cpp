@@ -135,13 +135,19 @@ void read_shared(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   s.knobs = knobs;
 }
 
+// Where the scenario's sizes are not the engine's and graphs are off, a warning.
+void read_sizes(ConfigReader& in, const Key& key, const EngineDefault<std::vector<std::int64_t>>& usual,
+                const EngineSite& site, ServingOptions& s) {
+  s.graphs.sizes = s.graphs.prompt_sizes = captured_sizes(in, key, usual);
+  const bool own = s.graphs.sizes != usual.value;
+  note_idle_knobs(in, {{key, static_cast<double>(own), graphs_count(s.graphs, site), kGraphsOff, 0}}, s);
+}
+
 }  // namespace
 
 void read_vllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
   read_shared(in, budgets, site, out);
-  GraphOptions& graphs = out.serving.graphs;
-  graphs.sizes = graphs.prompt_sizes =
-      captured_sizes(in, kVllmKeys["cuda_graph_sizes"], vllm_graph_sizes(out.serving.max_running_requests));
+  read_sizes(in, kVllmKeys["cuda_graph_sizes"], vllm_graph_sizes(out.serving.max_running_requests), site, out.serving);
 }
 
 void read_vllm_0_14(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
@@ -153,9 +159,8 @@ void read_vllm_0_14(ConfigReader& in, const Budgets& budgets, const EngineSite& 
   std::any_cast<VllmKnobs&>(s.knobs).reserve_full_isl = in.read<bool>(kVllm014Keys["scheduler_reserve_full_isl"]);
   in.check(!plain_drafts || !s.overlap_schedule, "async_scheduling",
            "vLLM schedules ahead only with drafts of EAGLE or MTP (speculative.drafter mtp_layer).");
-  s.graphs.sizes = s.graphs.prompt_sizes =
-      captured_sizes(in, kVllm014Keys["cudagraph_capture_sizes"],
-                     vllm_0_14_graph_sizes(s.max_running_requests, 1 + s.speculative.draft_tokens, s.token_budget));
+  read_sizes(in, kVllm014Keys["cudagraph_capture_sizes"],
+             vllm_0_14_graph_sizes(s.max_running_requests, 1 + s.speculative.draft_tokens, s.token_budget), site, s);
 }
 
 }  // namespace epsim

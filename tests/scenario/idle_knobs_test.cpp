@@ -64,6 +64,33 @@ TEST_CASE("a knob that is given and counts for nothing is a warning, and a resol
   CHECK(own.warnings[0].starts_with("deployment.prefill.serving.prefill_delayer_max_delay_passes "));
 }
 
+TEST_CASE("knobs of CUDA graphs are idle where graphs are off, but for what SGLang 0.5 reserves for the largest") {
+  struct Row {
+    std::string serving, knob;  // no knob: no warning
+  };
+  const std::string sglang = "disable_cuda_graph: true, engine: sglang_0_4_10",
+                    vllm = "enforce_eager: true, engine: vllm_", trtllm = "use_cuda_graph: false, engine: trtllm";
+  for (const Row& row : {Row{sglang, ""}, Row{sglang + ", cuda_graph_max_bs: 64", "cuda_graph_max_bs"},
+                         Row{sglang + ", cuda_graph_bs: [1, 2]", "cuda_graph_bs"},
+                         Row{sglang + ", disable_cuda_graph_padding: true", "disable_cuda_graph_padding"},
+                         Row{"disable_cuda_graph: true, engine: sglang_0_5, cuda_graph_max_bs: 64", ""},
+                         Row{vllm + "v1", ""}, Row{vllm + "v1, cuda_graph_sizes: [1, 2]", "cuda_graph_sizes"},
+                         Row{vllm + "0_14, cudagraph_capture_sizes: [1, 2]", "cudagraph_capture_sizes"},
+                         Row{trtllm, ""}, Row{trtllm + ", cuda_graph_max_batch_size: 64", "cuda_graph_max_batch_size"},
+                         Row{trtllm + ", cuda_graph_batch_sizes: [1, 77]", "cuda_graph_batch_sizes"},
+                         Row{trtllm + ", cuda_graph_padding_enabled: true", "cuda_graph_padding_enabled"}}) {
+    CAPTURE(row.serving);
+    const Scenario s = small({"serving={" + row.serving + "}"});
+    const std::vector<std::string> expected(row.knob.empty() ? 0 : 1,
+                                            "serving." + row.knob + " has no effect: CUDA graphs are off.");
+    CHECK(s.warnings == expected);
+    CHECK(read_scenario(Config::from_text(s.resolved, "resolved.yaml"), {}).warnings == expected);
+  }
+  // A decode pool may capture what the prefill pool's transport cannot.
+  CHECK(small({"deployment={prefill: {}, decode: {}}", "serving={engine: sglang_0_4_10, cuda_graph_max_bs: 64}"})
+            .warnings.empty());
+}
+
 TEST_CASE("an oversubscribed leaf that holds all nodes is a warning") {
   const auto warnings = [](const std::string& fabric) {
     return small({"cluster.fabric={kind: leaf_spine, " + fabric + "}"}).warnings;  // two nodes
