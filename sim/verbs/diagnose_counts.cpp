@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 
 #include "models/catalogue/model_catalogue.h"
@@ -38,7 +39,7 @@ void add_rows(const TraceFile& trace, std::int64_t first, std::int64_t count, Lo
     add_sources<double>(row, sources, experts, sum);
   }
   for (int l = 0; l < window.layers(); ++l) {
-    std::copy_n(sum.begin() + l * window.experts(), window.experts(), window.layer(l).begin());
+    std::copy_n(sum.begin() + std::ptrdiff_t{l} * window.experts(), window.experts(), window.layer(l).begin());
   }
 }
 
