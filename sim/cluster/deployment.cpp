@@ -128,6 +128,7 @@ void Deployment::on(const StepDone& event) {
   instances_[i].step_expected = instances_[i].stepping = false;
   ended(instances_[i].end_step(now_, counters_));
   --in_flight_;
+  level_.stepping_gpus -= specs_[i].gpus;
   ++result_.steps;
   if (control_.on_progress && result_.steps % control_.progress_every_steps == 0) {
     report_progress();
@@ -333,6 +334,7 @@ void Deployment::on(const StepDue& event) {
   }
   ++in_flight_;
   instance.stepping = true;
+  level_.stepping_gpus += specs_[static_cast<std::size_t>(event.instance)].gpus;
   expect_weights(static_cast<std::size_t>(event.instance));
   queue_.push(now_ + duration, Phase::Complete, StepDone{event.instance, instance.totals().steps});
   if (instance.role() == InstanceRole::kPrefill) {

@@ -49,6 +49,7 @@ struct InstanceSpec {
   const KvPath* path = nullptr;
   int ranks_per_lane = 1;
   std::vector<HardwareChange> changes = {};  // by time
+  int gpus = 0;
 };
 
 class Instance {

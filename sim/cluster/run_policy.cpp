@@ -54,6 +54,7 @@ std::vector<InstanceSpec> specs_of(const Scenario& s, const std::vector<ServedIn
     };
     spec.eager = {work(dispatch.decode_steps ? *dispatch.decode_steps : dispatch, false), work(dispatch, true)};
     spec.changes = hardware_changes(faults_of(s.faults, static_cast<int>(out.size())), pool.cluster, pool.parallelism);
+    spec.gpus = pool.cluster.gpus();
     if (instance.lanes) {
       spec.path = &*instance.lanes;
       spec.ranks_per_lane = instance.lanes->ranks_per_lane();

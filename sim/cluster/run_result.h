@@ -78,6 +78,7 @@ struct SeriesPoint {
   std::int64_t output_tokens = 0;  // handed out
   std::int64_t first_tokens = 0;   // of these
   Seconds ttft_sum{};              // of the requests that these belong to
+  double stepping_gpus = 0;        // of instances that run a step
 };
 struct RunSeries {
   Ticks width{};  // of every stretch but the last, which ends with the run

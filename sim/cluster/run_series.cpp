@@ -14,9 +14,13 @@ void SeriesRecorder::cover(Ticks at) {
     stretches_.resize(kMostStretches);
     for (std::size_t i = 0; i < kMostStretches / 2; ++i) {
       const Stretch &a = stretches_[2 * i], &b = stretches_[2 * i + 1];
-      stretches_[i] = {a.running + b.running,           a.queued + b.queued,
-                       a.kv_blocks + b.kv_blocks,       a.output_tokens + b.output_tokens,
-                       a.first_tokens + b.first_tokens, a.ttft + b.ttft};
+      stretches_[i] = {a.running + b.running,
+                       a.queued + b.queued,
+                       a.kv_blocks + b.kv_blocks,
+                       a.stepping_gpus + b.stepping_gpus,
+                       a.output_tokens + b.output_tokens,
+                       a.first_tokens + b.first_tokens,
+                       a.ttft + b.ttft};
     }
     stretches_.resize(kMostStretches / 2);
     width_ *= 2;
@@ -35,6 +39,7 @@ void SeriesRecorder::advance(Ticks now, const Levels& levels) {
     stretches_[i].running += static_cast<double>(levels.running) * seconds;
     stretches_[i].queued += static_cast<double>(levels.queued) * seconds;
     stretches_[i].kv_blocks += static_cast<double>(levels.kv_blocks) * seconds;
+    stretches_[i].stepping_gpus += static_cast<double>(levels.stepping_gpus) * seconds;
     last_ = until;
   }
 }
@@ -57,9 +62,18 @@ RunSeries SeriesRecorder::finish(Ticks end, std::int64_t kv_blocks, std::span<co
     const double seconds = to_seconds(std::min(width_, end - start)).count();
     out.points.push_back({to_seconds(start), Seconds(seconds), s.running / seconds, s.queued / seconds,
                           kv_blocks > 0 ? s.kv_blocks / (static_cast<double>(kv_blocks) * seconds) : 0.0,
-                          s.output_tokens, s.first_tokens, s.ttft});
+                          s.output_tokens, s.first_tokens, s.ttft, s.stepping_gpus / seconds});
   }
   return out;
+}
+
+double stepping_share(const RunSeries& series, int gpus, Ticks from, Ticks to) {
+  double busy = 0;  // GPU-seconds
+  for (const SeriesPoint& p : series.points) {
+    const Seconds begin = std::max(p.start, to_seconds(from)), end = std::min(p.start + p.length, to_seconds(to));
+    busy += p.stepping_gpus * std::max(0.0, (end - begin).count());
+  }
+  return to > from ? busy / (gpus * to_seconds(to - from).count()) : 0;
 }
 
 }  // namespace epsim

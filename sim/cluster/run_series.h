@@ -19,7 +19,7 @@ class SeriesRecorder {
 
   // What holds between two events.
   struct Levels {
-    std::int64_t running = 0, queued = 0, kv_blocks = 0;
+    std::int64_t running = 0, queued = 0, kv_blocks = 0, stepping_gpus = 0;
   };
   // `levels` held from the last call until `now`, and `tokens` were handed out by `now`, at its very end.
   void advance(Ticks now, const Levels& levels);
@@ -31,7 +31,7 @@ class SeriesRecorder {
 
  private:
   struct Stretch {
-    double running = 0, queued = 0, kv_blocks = 0;  // x seconds
+    double running = 0, queued = 0, kv_blocks = 0, stepping_gpus = 0;  // x seconds
     std::int64_t output_tokens = 0, first_tokens = 0;
     Seconds ttft{};  // sum over first tokens
   };
@@ -44,5 +44,9 @@ class SeriesRecorder {
   Ticks last_{};
   std::vector<Stretch> stretches_ = std::vector<Stretch>(1);
 };
+
+// Share of the time from `from` to `to` in which a GPU runs steps, on average over so many; stretches that are cut count in
+// part.
+double stepping_share(const RunSeries& series, int gpus, Ticks from, Ticks to);
 
 }  // namespace epsim

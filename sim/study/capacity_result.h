@@ -77,7 +77,7 @@ bool misses_narrowly(const CapacityAnswer& answer, const Slo& slo);
 // What a run says.
 struct CapacityAnswer {
   LoadPoint point;
-  double busy = 0;                             // share of the time in which instances run steps
+  double busy = 0;                             // share of the measured time in which instances run steps
   int instances = 1;                           // of the last pool, which `point` is of
   std::int64_t kv_tokens = 0;                  // of one instance, of the last pool
   double input_tokens = 0, output_tokens = 0;  // means of the requests

@@ -146,14 +146,8 @@ LoadPoint measured_point(const RunResult& run, double rate, const GoodputOptions
   return out;
 }
 
-CapacityAnswer answer_of(const ReadyDeployment& deployment, const RunResult& run) {
+CapacityAnswer answer_of(const ReadyDeployment& deployment) {
   CapacityAnswer out;
-  double busy = 0, time = 0;  // of each GPU
-  for (const InstanceTotals& instance : run.instances) {
-    busy += instance.time.total.count() * instance.gpus;
-    time += to_seconds(run.end).count() * instance.gpus;
-  }
-  out.busy = time > 0 ? busy / time : 0;
   const PreparedInstance& last = deployment.prepared.last();
   out.instances = pools_of(deployment.scenario).back().instances;
   out.kv_tokens = last.serving.kv_blocks * last.serving.kv_block_tokens * last.serving.dp_ranks;
@@ -329,7 +323,7 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, int one
       const RequestTrace trace = trace_at(deployment->scenario, count, cut, rate);
       const Seconds longest = longest_stay(trace, alone.point);
       const RunResult run = run_until_hopeless(*deployment, trace, longest, control_.stop);
-      out = answer_of(*deployment, run);
+      out = answer_of(*deployment);
       if (run.interrupted) {
         out.point.offered = rate;
         out.point.requests = static_cast<std::int64_t>(count);
@@ -340,6 +334,7 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, int one
         continue;
       }
       out.point = measured_point(run, rate, options, cut);
+      out.busy = measured_busy(run, options);
       const bool full = out.point.enough_requests || !out.point.slo.holds;
       const bool unclear = fails_by_chance(out.point, missing);
       if (told(out.point) || count >= most || (full && !unclear && count >= usual)) {
@@ -362,7 +357,7 @@ CapacityAnswer CapacityRuns::alone(const std::vector<CapacityPool>& pools, bool 
     RunControl control;
     control.stop = control_.stop;
     const RunResult run = run_prepared(deployment->scenario, deployment->prepared, trace, control);
-    CapacityAnswer out = answer_of(*deployment, run);
+    CapacityAnswer out = answer_of(*deployment);
     out.input_tokens = mean_tokens(trace, &Request::input_tokens);
     out.output_tokens = mean_tokens(trace, &Request::output_tokens);
     LoadPoint& p = out.point;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "sim/cluster/run_series.h"
 #include "sim/core/error.h"
 #include "sim/core/mapped.h"
 #include "sim/core/statistics.h"
@@ -95,6 +96,10 @@ MeasuredPart filled_part(std::span<const RequestRecord> requests, std::size_t fi
     part.from = requests[begin].arrival;
   }
   return part;
+}
+
+MeasuredPart counted_part(std::span<const RequestRecord> all, std::size_t first, const GoodputOptions& options) {
+  return options.count_all ? whole_of(all) : filled_part(all, first, measured_part(all, first, options));
 }
 
 std::vector<double> ttft_by_batch(std::span<const RequestRecord> measured) {
@@ -373,11 +378,15 @@ bool drifts(std::span<const double> series, double max_drift) {
   return second - first > max_drift * first && trend_t(series, kTrendWaves) > student_t_95(kTrendWaves);
 }
 
+double measured_busy(const RunResult& run, const GoodputOptions& options) {
+  const MeasuredPart part = counted_part(run.requests, run.ramp, options);
+  return stepping_share(run.series, run.gpus, part.from, part.to);
+}
+
 LoadPoint measure_load_point(const RunResult& run, double rate, const GoodputOptions& options, const Backlog& backlog) {
   const std::span<const RequestRecord> all = run.requests;
   const std::size_t first = backlog.requests + backlog.meanwhile + run.ramp;
-  const MeasuredPart part =
-      options.count_all ? whole_of(all) : filled_part(all, first, measured_part(all, first, options));
+  const MeasuredPart part = counted_part(all, first, options);
   const std::span<const RequestRecord> measured = all.subspan(part.begin, part.size());
   LoadPoint probe;
   probe.offered = rate;

@@ -45,6 +45,9 @@ struct Backlog {
 LoadPoint measure_load_point(const RunResult& run, double rate, const GoodputOptions& options,
                              const Backlog& backlog = {});
 
+// Share of the measured time in which a GPU of the run steps, on average.
+double measured_busy(const RunResult& run, const GoodputOptions& options);
+
 // Whether a series that should be steady grows: the mean of its second half exceeds that of the first by more than
 // `max_drift` of it, and it rises by more than chance explains (trend_t() at 95 %, two-sided: one steady series in 40
 // seems to rise, also where values next to each other are alike, as in a queue).

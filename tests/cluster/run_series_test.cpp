@@ -56,6 +56,19 @@ TEST_CASE("series: levels are spread over the stretches that they last, and toke
   CHECK(out.points[255].start.count() == 255);
 }
 
+TEST_CASE("series: the share of a part of the time in which GPUs step") {
+  SeriesRecorder series;
+  series.advance(kSecond * 128, {.stepping_gpus = 8});
+  series.advance(kSecond * 192, {.stepping_gpus = 4});
+  series.advance(kSecond * 256, {});
+  const RunSeries out = series.finish(kSecond * 256, 0, {});
+  CHECK(out.points[191].stepping_gpus == doctest::Approx(4));
+  CHECK(stepping_share(out, 8, Ticks{}, kSecond * 256) == doctest::Approx((128.0 + 32) / 256));
+  // From within one stretch of 1 s to within another: 27.5 s of all, 32 s of half, 0.5 s of none.
+  CHECK(stepping_share(out, 8, kSecond * 201 / 2, kSecond * 193 - kSecond / 2) == doctest::Approx((27.5 + 32) / 92));
+  CHECK(stepping_share(out, 8, kSecond, kSecond) == 0);
+}
+
 TEST_CASE("series: 106 days take no more stretches than a second, and lose nothing") {
   SeriesRecorder series;
   Ticks now{};
@@ -98,11 +111,19 @@ TEST_CASE("series of random deployments: all tokens, the mean number in the syst
     CAPTURE(i);
     RandomStream random(Seed{2031}, "series", i);
     const RequestTrace trace = test::random_trace(random);
-    const test::RandomDeployment deployment(random);
+    test::RandomDeployment deployment(random);
+    for (std::size_t n = 0; n < deployment.specs.size(); ++n) {
+      deployment.specs[n].gpus = static_cast<int>(n) + 1;
+    }
     const RunResult run = simulate(trace, deployment.specs, deployment.router, {});
+    double stepping = 0;
+    for (std::size_t n = 0; n < deployment.specs.size(); ++n) {
+      stepping += run.instances[n].time.total.count() * deployment.specs[n].gpus;
+    }
     const SeriesSums sums = sums_of(run.series);
     CHECK(sums.output_tokens == run.output_tokens);
     CHECK(sums.first_tokens == run.completed);
+    CHECK(stepping_share(run.series, 1, Ticks{}, run.end) * to_seconds(run.end).count() == doctest::Approx(stepping));
     CHECK(sums.in_system / to_seconds(run.end).count() == doctest::Approx(run.conservation.little_l));
     for (const SeriesPoint& p : run.series.points) {
       CHECK(p.running >= 0);
