@@ -53,31 +53,31 @@ for label in compared:
 #>                 served   mean    p99   mean   mean    mean  tokens       ness     tokens      GiB   extras
 #> #  policy        req/s     ms     ms     ms     ms       s  /s/GPU   mean/max      /rank     /GPU        %
 #> ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-#> 1  craft         1.124  30.24  37.51  8.557  8.557  0.1244  0.8432      0.339  4,093,109   62.456      0.0
-#> 2  eplb          1.124  30.31  38.31  8.556  8.556  0.1244  0.8432      0.346  4,081,589   62.280      0.3
-#> 3  base          1.124  30.42  37.82  8.558  8.558  0.1246  0.8432      0.337  4,093,877   62.468      0.0
-#> 4  hot_to_cold   1.124  30.42  37.83  8.558  8.558  0.1246  0.8432      0.340  4,081,589   62.280      0.3
-#> 5  contiguous    1.124  30.60  38.07  8.559  8.559  0.1247  0.8432      0.332  4,093,877   62.468      0.0
+#> 1  eplb          1.124  30.26  37.49  8.556  8.556  0.1244  0.8432      0.346  4,081,589   62.280      0.3
+#> 2  craft         1.124  30.32  37.67  8.557  8.557  0.1245  0.8432      0.339  4,093,109   62.456      0.0
+#> 3  base          1.124  30.50  37.98  8.559  8.559  0.1247  0.8432      0.337  4,093,877   62.468      0.0
+#> 4  hot_to_cold   1.124  30.51  37.99  8.558  8.558  0.1246  0.8432      0.340  4,081,589   62.280      0.3
+#> 5  contiguous    1.124  30.68  38.23  8.559  8.559  0.1248  0.8432      0.332  4,093,877   62.468      0.0
 #> Ranked by completed requests/s, highest first; runs within 1 % of the best of their group count as equal and
 #> are ranked by mean TTFT, lowest first, then in the order given.
 #>
-#> hot_to_cold against base: throughput 0.0 % (1.124 against 1.124 requests/s), mean TTFT 0.0 % (30.42 against
-#>   30.42 ms), mean ITL 0.0 % (8.558 against 8.558 ms), mean end-to-end 0.0 % (124.6 against 124.6 ms),
+#> hot_to_cold against base: throughput 0.0 % (1.124 against 1.124 requests/s), mean TTFT 0.0 % (30.51 against
+#>   30.50 ms), mean ITL 0.0 % (8.558 against 8.559 ms), mean end-to-end 0.0 % (124.6 against 124.7 ms),
 #>   balancedness 0.340 against 0.337. KV pool -0.3 % (4,081,589 against 4,093,877 tokens per rank): experts take
 #>   0.188 GiB more per GPU. No request waited for KV blocks in either run, so the size of the pool made no
 #>   difference at this load.
-#> eplb against base: throughput 0.0 % (1.124 against 1.124 requests/s), mean TTFT -0.4 % (30.31 against 30.42
-#>   ms), mean ITL 0.0 % (8.556 against 8.558 ms), mean end-to-end -0.1 % (124.4 against 124.6 ms), balancedness
+#> eplb against base: throughput 0.0 % (1.124 against 1.124 requests/s), mean TTFT -0.8 % (30.26 against 30.50
+#>   ms), mean ITL 0.0 % (8.556 against 8.559 ms), mean end-to-end -0.2 % (124.4 against 124.7 ms), balancedness
 #>   0.346 against 0.337. KV pool -0.3 % (4,081,589 against 4,093,877 tokens per rank): experts take 0.188 GiB
 #>   more per GPU. No request waited for KV blocks in either run, so the size of the pool made no difference at
 #>   this load.
-#> craft against base: throughput 0.0 % (1.124 against 1.124 requests/s), mean TTFT -0.6 % (30.24 against 30.42
-#>   ms), mean ITL 0.0 % (8.557 against 8.558 ms), mean end-to-end -0.2 % (124.4 against 124.6 ms), balancedness
+#> craft against base: throughput 0.0 % (1.124 against 1.124 requests/s), mean TTFT -0.6 % (30.32 against 30.50
+#>   ms), mean ITL 0.0 % (8.557 against 8.559 ms), mean end-to-end -0.2 % (124.5 against 124.7 ms), balancedness
 #>   0.339 against 0.337. KV pool 0.0 % (4,093,109 against 4,093,877 tokens per rank): experts take 0.012 GiB
 #>   more per GPU. No request waited for KV blocks in either run, so the size of the pool made no difference at
 #>   this load.
-#> contiguous against base: throughput 0.0 % (1.124 against 1.124 requests/s), mean TTFT +0.6 % (30.60 against
-#>   30.42 ms), mean ITL 0.0 % (8.559 against 8.558 ms), mean end-to-end +0.1 % (124.7 against 124.6 ms),
+#> contiguous against base: throughput 0.0 % (1.124 against 1.124 requests/s), mean TTFT +0.6 % (30.68 against
+#>   30.50 ms), mean ITL 0.0 % (8.559 against 8.559 ms), mean end-to-end +0.1 % (124.8 against 124.7 ms),
 #>   balancedness 0.332 against 0.337. KV pool 0.0 % (4,093,877 against 4,093,877 tokens per rank); experts take
 #>   the same GPU memory. No request waited for KV blocks in either run, so the size of the pool made no
 #>   difference at this load.
@@ -85,6 +85,6 @@ for label in compared:
 #>
 #> base         mean over slowest GPU, mean of layers: 0.887, KV lost to copies: 0.0 %
 #> hot_to_cold  mean over slowest GPU, mean of layers: 0.923, KV lost to copies: 0.3 %
-#> eplb         mean over slowest GPU, mean of layers: 0.915, KV lost to copies: 0.3 %
+#> eplb         mean over slowest GPU, mean of layers: 0.914, KV lost to copies: 0.3 %
 #> craft        mean over slowest GPU, mean of layers: 0.905, KV lost to copies: 0.0 %
 #> contiguous   mean over slowest GPU, mean of layers: 0.863, KV lost to copies: 0.0 %

@@ -27,9 +27,9 @@ for factor, ttft, tpot, share in zip(factors, sweep["ttft_mean_ms"], sweep["tpot
 # %% [markdown]
 # On `tests/data/small.yaml`, which takes seconds, this prints:
 #
-#> 0 copies a GPU: mean TTFT     30.4 ms, mean TPOT    8.6 ms, KV lost  0.0 %
-#> 1 copies a GPU: mean TTFT     30.2 ms, mean TPOT    8.6 ms, KV lost  0.0 %
-#> 2 copies a GPU: mean TTFT     30.2 ms, mean TPOT    8.6 ms, KV lost  0.0 %
+#> 0 copies a GPU: mean TTFT     30.5 ms, mean TPOT    8.6 ms, KV lost  0.0 %
+#> 1 copies a GPU: mean TTFT     30.3 ms, mean TPOT    8.6 ms, KV lost  0.0 %
+#> 2 copies a GPU: mean TTFT     30.3 ms, mean TPOT    8.6 ms, KV lost  0.0 %
 #> 4 copies a GPU: mean TTFT     30.2 ms, mean TPOT    8.6 ms, KV lost  0.1 %
 #> 8 copies a GPU: mean TTFT     30.2 ms, mean TPOT    8.6 ms, KV lost  0.2 %
 

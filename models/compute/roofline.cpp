@@ -22,9 +22,10 @@ constexpr int kStepsPerOctave = 8;
 
 // Kernels of an expert layer: gate_up GEMM, activation, down GEMM, and the permutation before and after.
 constexpr int kExpertKernels = 5;
-// Input norm, rotary embedding and KV write, residual and norm after attention.
-constexpr int kNormKernels = 3;
-constexpr int kNormKernelsBefore = 2;  // of them ahead of the scores
+// Norms before attention and before the FFN. Each adds the residual first: two rows read for every token, two written.
+constexpr int kResidualNorms = 2;
+constexpr double kResidualNormRows = 2;
+constexpr double kBf16Bytes = 2;  // of activations, whatever the weights
 // Router scores to top-k ids and weights.
 constexpr int kGateKernels = 1;
 constexpr int kMtpNorms = 2;  // of the embedding and of the hidden state
@@ -131,13 +132,27 @@ Price ComputeModel::memory_bound(Bytes moved, int kernels) const {
   return {time, weaker(profile_.memory_bound.origin, profile_.kernel_constant.origin)};
 }
 
-// Kernels like a norm, each of which reads and writes every token once.
-Price ComputeModel::norms(double tokens, int kernels) const {
-  if (const std::optional<Price> each = fitted_ ? fitted_->norm(tokens) : std::nullopt) {
+// Kernels like a norm, each of which reads and writes every row once.
+Price ComputeModel::norms(double rows, int kernels) const {
+  if (const std::optional<Price> each = fitted_ ? fitted_->norm(rows) : std::nullopt) {
     return {each->time * kernels, each->origin};
   }
-  return memory_bound(Bytes(tokens * model_.hidden * model_.weight_bytes(WeightsOf::kAttention) * 2.0 * kernels),
-                      kernels);
+  return memory_bound(Bytes(rows * model_.hidden * kBf16Bytes * 2.0 * kernels), kernels);
+}
+
+// Between the products of attention: MLA's norms of its latents; the rotary embedding and the KV write, one kernel.
+Price ComputeModel::between_projections(double tokens) const {
+  const AttentionSpec& a = model_.attention;
+  const bool mla = a.kind == AttentionKind::kMla;
+  const double tp = parallelism_.attention_tp, heads = a.heads / tp;
+  const double cached = mla ? a.kv_lora_rank + a.qk_rope_head_dim : 2.0 * a.head_dim * std::max(1.0, a.kv_heads / tp);
+  const double turned = mla ? heads * a.qk_rope_head_dim : heads * a.head_dim;
+  const Price rotary = memory_bound(Bytes(tokens * 2 * (turned + cached) * kBf16Bytes), 1);
+  if (!mla) {
+    return rotary;
+  }
+  const int norms = a.q_lora_rank > 0 ? 2 : 1;
+  return rotary + memory_bound(Bytes(tokens * 2 * (a.q_lora_rank + a.kv_lora_rank) * kBf16Bytes), norms);
 }
 
 Price ComputeModel::projections(double tokens) const {
@@ -336,7 +351,7 @@ Price ComputeModel::attention(const RankBatch& batch) const {
   }
   const Price total = projections(tokens) + times(context_expansion(batch), whole) +
                       times(prefill_scores(batch), whole) + times(decode_scores(batch), whole) + extrapolated(limited);
-  return total + norms(tokens, kNormKernels);
+  return total + norms(kResidualNormRows * tokens, kResidualNorms) + between_projections(tokens);
 }
 
 Price ComputeModel::before_scores(const RankBatch& batch) const {
@@ -344,22 +359,22 @@ Price ComputeModel::before_scores(const RankBatch& batch) const {
   if (tokens <= 0) {
     return {};
   }
-  return projections_before_scores(tokens) + norms(tokens, kNormKernelsBefore);
+  return projections_before_scores(tokens) + norms(kResidualNormRows * tokens, 1) + between_projections(tokens);
 }
 
-Price ComputeModel::gate(std::int64_t tokens) const {
+Price ComputeModel::gate(double tokens) const {
   if (tokens <= 0 || model_.dense()) {
     return {};
   }
-  const double here = static_cast<double>(tokens) / parallelism_.attention_tp;
-  if (const std::optional<Price> whole = fitted_ ? fitted_->gate(here) : std::nullopt) {
+  if (const std::optional<Price> whole = fitted_ ? fitted_->gate(tokens) : std::nullopt) {
     return *whole;
   }
-  const Bytes scores(here * model_.experts * 4.0);  // float32
+  const Bytes scores(tokens * model_.experts * 4.0);  // float32
   const bool fits = fitted_ && fitted_->has_dense();
   const Price router =
-      fits ? fitted_->product(here, {static_cast<double>(model_.experts), 1.0 * model_.hidden, WeightsOf::kUnquantised})
-           : gemm(here, Bytes(1.0 * model_.hidden * model_.experts * model_.weight_bytes(WeightsOf::kAttention)));
+      fits ? fitted_->product(tokens,
+                              {static_cast<double>(model_.experts), 1.0 * model_.hidden, WeightsOf::kUnquantised})
+           : gemm(tokens, Bytes(1.0 * model_.hidden * model_.experts * model_.weight_bytes(WeightsOf::kAttention)));
   return router + memory_bound(scores, kGateKernels);
 }
 

@@ -39,7 +39,7 @@ class ComputeModel {
   Price attention(const RankBatch& batch) const;  // norm, projections, scores; no collective
   // What of it comes ahead of the scores: norm, the projections of queries, keys and latents, the cache's write.
   Price before_scores(const RankBatch& batch) const;
-  Price gate(std::int64_t tokens) const;  // router GEMM and top-k, on the GPU's share of the tokens
+  Price gate(double tokens) const;  // router GEMM and top-k, on as many tokens as the GPU scores
   Price shared_expert(std::int64_t tokens) const;
   Price dense_ffn(std::int64_t tokens) const;
   // `rows` routed assignments that touch `touched` physical experts.
@@ -61,7 +61,8 @@ class ComputeModel {
 
   Price gemm(double rows, Bytes weights) const;
   Price memory_bound(Bytes moved, int kernels) const;
-  Price norms(double tokens, int kernels) const;
+  Price norms(double rows, int kernels) const;
+  Price between_projections(double tokens) const;
   Price ffn(std::int64_t tokens, double intermediate, Sharding sharding) const;
   static std::vector<AttentionMatrix> attention_matrices(const MoeSpec& model, double tp);
   Price projections(double tokens) const;

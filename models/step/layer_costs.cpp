@@ -166,6 +166,20 @@ LayerCosts::SummedProducts LayerCosts::head_over_all(std::int64_t sampled) const
           over_all(CollectiveKind::kAllGather, Bytes(rows * model_.vocab * 2.0))};
 }
 
+// Tokens that each of a rank's GPUs scores: all of the step where they are added up over all GPUs ahead of the router; of
+// the rank where every rank tells the others its own by a broadcast; else a part, as between the GPUs of a rank.
+double LayerCosts::scored(std::int64_t tokens, std::int64_t all) const {
+  switch (dispatch().network.transport) {
+    case Transport::kAllReduce:
+    case Transport::kAllGatherAllReduce:
+      return static_cast<double>(all);
+    case Transport::kBroadcastAllReduce:
+      return static_cast<double>(tokens);
+    default:
+      return static_cast<double>(tokens) / parallelism_.attention_tp;
+  }
+}
+
 void LayerCosts::ranks(std::span<const RankBatch> batches, std::vector<RankCost>& out) const {
   out.resize(batches.size());
   const auto on_all = [&](Sharding sharding) { return sharding == Sharding::kAllGpus && batches.size() > 1; };
@@ -187,7 +201,7 @@ void LayerCosts::ranks(std::span<const RankBatch> batches, std::vector<RankCost>
     };
     out[r] = {tokens,
               around(attention_of(batch, link)),
-              piece(compute_.gate(tokens)),
+              piece(compute_.gate(scored(tokens, all))),
               around(shared_of(tokens, link)),
               around(dense_all ? dense : dense_of(tokens, link)),
               head_all ? around(head) : piece(compute_.head(batch.sampled)),

@@ -117,6 +117,7 @@ class LayerCosts {
   Bytes combine_row() const { return row(dispatch().combine_bytes, Direction::kCombine); }
 
  private:
+  double scored(std::int64_t tokens, std::int64_t all) const;
   CollectiveKind collective(Direction direction) const {
     return collective_of(dispatch().network.transport, direction);
   }

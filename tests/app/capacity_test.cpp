@@ -354,11 +354,11 @@ TEST_CASE("the worked examples cost what experiments/capacity/README.md says") {
     return answer.out;
   };
   check_contains(told("qwen3-two-tiers.yaml --slo 'ttft.p99<5s,tpot.p99<100ms'", "p5en.48xlarge",
-                      "| p5en.48xlarge | 1 x 1, TP 4 | 1 | 63.30 | 4.396 | 388.6 | 70.51 | |"),
-                 {"1x1 TP4", "63.30   4.396     388.6     70.51"});
+                      "| p5en.48xlarge | 1 x 1, TP 4 | 1 | 63.30 | 4.396 | 412.4 | 71.32 | |"),
+                 {"1x1 TP4", "63.30   4.396     412.4     71.32"});
   check_contains(
-      told("craft-p4de.yaml --sizes 6 --policies craft", "p4de.24xlarge", "| 6 | 4 | 24 | 658.7 | 390.7 | 393.3 |"),
-      {"4x6 TP8", "658.7   178.7      3195     393.3"});
+      told("craft-p4de.yaml --sizes 6 --policies craft", "p4de.24xlarge", "| 6 | 4 | 24 | 658.7 | 405.7 | 412.0 |"),
+      {"4x6 TP8", "658.7   178.7      3161     412.0"});
 }
 
 }  // namespace epsim::test

@@ -142,3 +142,20 @@ TEST_CASE("vLLM's all-reduce over DP ranks is NCCL's") {
   CHECK(combine_of(Transport::kAllReduce, Dedup::kEven) == doctest::Approx(2 * kSum));
   CHECK(combine_of(Transport::kBroadcastAllReduce, Dedup::kByTpRank) == doctest::Approx(2 * kSum * kCustomShare / 0.5));
 }
+
+// SGLang v0.5.9, models/deepseek_v2.py: the MLP, router included, works on what the collective ahead of it has put together.
+TEST_CASE("each GPU scores all tokens that were added up over all GPUs, else its part of the rank's") {
+  const auto gate_of = [](Transport transport, Dedup dedup, int ranks) {
+    OneRank one;
+    one.parallelism.attention_tp = 2 / ranks;
+    one.dispatch.network.transport = transport;
+    one.dispatch.dedup = dedup;
+    return part_of(one.cost(ranks), LayerPart::kGate);
+  };
+  const double part = gate_of(Transport::kAllGatherReduceScatter, Dedup::kEverywhere, 1);  // 25,000 of 50,000 tokens
+  CHECK(part > 0);
+  CHECK(gate_of(Transport::kAllReduce, Dedup::kEven, 1) == doctest::Approx(2 * part));
+  // Two ranks of one GPU and 25,000 tokens each: by a broadcast their own, by an all-reduce those of both.
+  CHECK(gate_of(Transport::kBroadcastAllReduce, Dedup::kByTpRank, 2) == doctest::Approx(part));
+  CHECK(gate_of(Transport::kAllReduce, Dedup::kEven, 2) == doctest::Approx(2 * part));
+}

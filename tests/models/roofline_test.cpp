@@ -59,8 +59,10 @@ ComputeModel compute(const MoeSpec& model, int tp, Sharding sharding = Sharding:
 
 double seconds(const Price& price) { return price.time.count(); }
 
-// Norms and rotary embedding read and write the activations three times each: 6 x tokens x hidden x 2 B.
-double norms(double tokens) { return 6 * tokens * 1000 * 2 / kBytes; }
+// Two norms add the residual first: two rows of 1000 read, two written. Between the products `values` are read and written.
+double norms(double tokens, double values) { return (2 * 4 * 1000 + 2 * values) * tokens * 2 / kBytes; }
+// Of mla() on two GPUs: the latents of 300 + 100; the rotary part of 4 heads, 10 each, and the cached 100 + 10.
+constexpr double kMlaBetween = 300 + 100 + 4 * 10 + 110;
 
 }  // namespace
 
@@ -70,7 +72,7 @@ TEST_CASE("MLA prefill: projections by token, scores by pair, context expanded a
   // Replicated: hidden x (300 + 100 + 10). Split over 2 GPUs: 300 x 8 x 30, 100 x 8 x 45 and 8 x 25 x 1000.
   const double weights = 1000.0 * 410 + (300.0 * 240 + 100.0 * 360 + 200.0 * 1000) / 2;
   // Scores and values: 2 x pairs x 4 heads x (20 + 10 + 25).
-  const double expected = 2 * n * weights / kFlops + 2 * 5e9 * 4 * 55 / kFlops + norms(n);
+  const double expected = 2 * n * weights / kFlops + 2 * 5e9 * 4 * 55 / kFlops + norms(n, kMlaBetween);
   CHECK(seconds(compute(mla(), 2).attention(fresh)) == doctest::Approx(expected).epsilon(1e-9));
   // A chunk after 50000 cached tokens expands their latents: 100 x 4 heads x 45 per token.
   RankBatch later = fresh;
@@ -148,14 +150,14 @@ TEST_CASE("small batches wait for the weights") {
   // One token: 2 x 410000 B of replicated and 2 x 154000 B of split weights are read; products take next to nothing.
   const RankBatch one{.decode_tokens = 1, .sampled = 1};
   CHECK(seconds(compute(mla(), 2).attention(one)) ==
-        doctest::Approx((2 * 410000.0 + 2 * 154000.0) / kBytes + norms(1)).epsilon(1e-9));
+        doctest::Approx((2 * 410000.0 + 2 * 154000.0) / kBytes + norms(1, kMlaBetween)).epsilon(1e-9));
 }
 
 TEST_CASE("gate, dense FFN and shared experts: whose tokens, whose weights") {
   const double n = 80000;
-  // The router works on this GPU's share of the tokens: n / 2 x 1000 x 10 products, and float32 scores.
-  CHECK(seconds(compute(mla(), 2).gate(80000)) ==
-        doctest::Approx(2 * n / 2 * 1000 * 10 / kFlops + n / 2 * 10 * 4 / kBytes).epsilon(1e-9));
+  // The router: n x 1000 x 10 products, and float32 scores.
+  CHECK(seconds(compute(mla(), 2).gate(n)) ==
+        doctest::Approx(2 * n * 1000 * 10 / kFlops + n * 10 * 4 / kBytes).epsilon(1e-9));
   // Split: all tokens, half of 3 x 1000 x 3000 weights; the activation moves 3 bf16 values per column.
   const double split = 2 * n * 4.5e6 / kFlops + n * 1500 * 3 * 2 / kBytes;
   CHECK(seconds(compute(mla(), 2).dense_ffn(80000)) == doctest::Approx(split).epsilon(1e-9));
@@ -274,7 +276,8 @@ TEST_CASE("linear attention: no context, a state read and written for each decod
   // Projections of a linear layer: 1000 x (768 + 256 + 2 x 8) in, 256 x 1000 out, and 768 x 4 of the convolution.
   const double linear = (1000.0 * 1040 + 256 * 1000 + 768 * 4) / 2 * 2, softmax = 2 * (1000.0 * 50 * (16 + 4)) / 2;
   CHECK(seconds(c.attention(none)) ==
-        doctest::Approx(0.25 * softmax / kBytes + 0.75 * (linear + states + activations) / kBytes + norms(10))
+        doctest::Approx(0.25 * softmax / kBytes + 0.75 * (linear + states + activations) / kBytes +
+                        norms(10, 4 * 50 + 2 * 50))
             .epsilon(1e-6));
   // Ten tokens of prompts run the delta rule at 5 % of the peak: of 8 / 2 heads, 3 x 64 x 32 with the state and, in chunks of
   // 64, 3 x 64 + 2 x 32 columns. They read no states.

@@ -195,7 +195,7 @@ TEST_CASE("prefill and decode apart are judged in their ratio, prefill instances
   const double prompts =
       runs.ask({prefill, {option.pools[1].design, 1}}, 1, option.alone, AskedFor::kPrompts).point.ttft_s.p99;
   REQUIRE(prompts < ttft);
-  q.options.slo = parse_slo(fmt::format("ttft.p99<{}ms,tpot.p99<5ms", 1e3 * (prompts + ttft) / 2));
+  q.options.slo = parse_slo(fmt::format("ttft.p99<{}ms,tpot.p99<5ms", 1e3 * (prompts + 3 * ttft) / 4));
   const CapacityStudy tighter = search_capacity(q, {});
   REQUIRE(tighter.options.size() == 1);
   CHECK(instances(tighter.options.front()) == std::pair(2, 2));
