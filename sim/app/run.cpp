@@ -240,7 +240,7 @@ int run_and_report(const po::variables_map& values, std::vector<Scenario> by_see
   if (store) {
     const fs::path kept = store->path();
     store.reset();
-    fs::remove_all(kept);
+    remove_study(kept, kCompareStore);
   }
   return drawn ? 0 : 1;
 }

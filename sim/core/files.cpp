@@ -289,16 +289,19 @@ void OutputFolder::commit() {
   }
   std::error_code failed, ignored;
   fs::path old = temporary_;
-  old += ".old";
-  fs::remove_all(old, ignored);
-  const bool replaces = fs::exists(target_, ignored);
-  if (replaces) {
-    fs::rename(target_, old, failed);
-  }
-  if (!failed) {
-    fs::rename(temporary_, target_, failed);
-    if (failed && replaces) {
-      fs::rename(old, target_, ignored);  // what was there before stays
+  // In one step where the file system can: what a kill leaves is the old output or the new one.
+  if (renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) != 0) {
+    old += ".old";
+    fs::remove_all(old, ignored);
+    const bool replaces = fs::exists(target_, ignored);
+    if (replaces) {
+      fs::rename(target_, old, failed);
+    }
+    if (!failed) {
+      fs::rename(temporary_, target_, failed);
+      if (failed && replaces) {
+        fs::rename(old, target_, ignored);  // what was there before stays
+      }
     }
   }
   if (failed) {

@@ -181,6 +181,15 @@ bool holds_study(const fs::path& folder, const StoreKind& kind, const std::strin
   return before == Json::parse(of_kind(kind, manifest));
 }
 
+void remove_study(const fs::path& folder, const StoreKind& kind) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename() != kind.manifest) {
+      fs::remove_all(entry.path());
+    }
+  }
+  fs::remove_all(folder);
+}
+
 void JobStore::check_manifest(const std::string& manifest) const {
   const std::string file = (path_ / kind_.manifest).string();
   Json before;

@@ -103,5 +103,7 @@ class JobStore {
 
 // Whether the folder holds a study of this kind on the same inputs.
 bool holds_study(const std::filesystem::path& folder, const StoreKind& kind, const std::string& manifest);
+// Deletes the folder, its manifest last: what a kill leaves is still taken for a study, and replaced.
+void remove_study(const std::filesystem::path& folder, const StoreKind& kind);
 
 }  // namespace epsim

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <tbb/global_control.h>
 #include <unistd.h>
@@ -235,6 +236,32 @@ TEST_CASE("two processes run each job once, and jobs in plenty are claimed by ne
     process.join();
   }
   CHECK(std::all_of(runs.begin(), runs.end(), [](const std::atomic<int>& count) { return count == 1; }));
+}
+
+// What a kill leaves in between must still be taken for a study: with the manifest gone first, --overwrite was refused.
+TEST_CASE("a study's folder is removed with its manifest last") {
+  const TempDir place;
+  const fs::path folder = place.path() / "study";
+  { const JobStore store(folder, kSharedKind, "{}", false); }
+  for (const char* name : {"a", "jobs.pack", "z"}) {
+    std::ofstream(folder / name) << "x";
+  }
+  const int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  REQUIRE(inotify_add_watch(watch, folder.c_str(), IN_DELETE) >= 0);
+  remove_study(folder, kSharedKind);
+  CHECK_FALSE(fs::exists(folder));
+  alignas(inotify_event) char events[4096];
+  const ssize_t size = read(watch, events, sizeof events);
+  close(watch);
+  std::string last;
+  int deleted = 0;
+  for (ssize_t at = 0; at < size; ++deleted) {
+    const auto* event = reinterpret_cast<const inotify_event*>(events + at);
+    last = event->len > 0 ? event->name : last;
+    at += static_cast<ssize_t>(sizeof *event + event->len);
+  }
+  CHECK(deleted >= 4);
+  CHECK(last == kSharedKind.manifest);
 }
 
 TEST_CASE("shards cover every job once") {
