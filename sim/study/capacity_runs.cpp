@@ -357,6 +357,9 @@ CapacityAnswer CapacityRuns::alone(const std::vector<CapacityPool>& pools, bool 
     RunControl control;
     control.stop = control_.stop;
     const RunResult run = run_prepared(deployment->scenario, deployment->prepared, trace, control);
+    if (run.interrupted) {
+      throw StudyInterrupted();
+    }
     CapacityAnswer out = answer_of(*deployment);
     out.input_tokens = mean_tokens(trace, &Request::input_tokens);
     out.output_tokens = mean_tokens(trace, &Request::output_tokens);

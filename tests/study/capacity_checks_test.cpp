@@ -2,11 +2,18 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <thread>
 
 #include "sim/study/capacity.h"
+#include "sim/study/capacity_runs.h"
+#include "sim/study/job_runner.h"
+#include "sim/study/job_store.h"
+#include "tests/support/paths.h"
 
 using namespace epsim;
 
@@ -133,4 +140,35 @@ TEST_CASE("the strain is the logarithm of the worst ratio, however far from the 
   point.ttft_s.p99 = 0.05;                                                   // a twentieth of its bound
   point.tpot_s.mean = 0.003;                                                 // a tenth
   CHECK(strain_of(point, slo) == doctest::Approx(std::log(0.1)));
+}
+
+// Its claim tells that the question is about to be asked; the scenario is read after that, and then run.
+TEST_CASE("a run of requests alone that is interrupted is no answer") {
+  const test::TempDir place;
+  const CapacityQuestion q = small_question(50, 2000, "ttft.p99<200ms");
+  const JobStore store(place.path() / "study", {"test study", "study.json", "answers"}, "{}", false);
+  std::atomic<bool> stop{false};
+  std::thread watcher([&] {
+    const auto claimed = [&] {
+      std::error_code ignored;
+      for (const auto& entry : std::filesystem::directory_iterator(place.path() / "study/answers", ignored)) {
+        if (entry.path().extension() == ".claim") {
+          return true;
+        }
+      }
+      return false;
+    };
+    while (!claimed()) {
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    stop = true;
+  });
+  const CapacityControl control{.stop = &stop, .store = &store};
+  CapacityRuns runs(q, control);
+  CapacityDesign design = q.layouts.front();
+  design.policy = "contiguous";
+  CHECK_THROWS_AS(runs.alone({{design, 1}}), StudyInterrupted);
+  watcher.join();
+  const CapacityControl later{.store = &store};
+  CHECK(CapacityRuns(q, later).alone({{design, 1}}).point.ttft_s.count == 3);  // not what was kept of the first
 }
