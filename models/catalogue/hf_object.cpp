@@ -91,6 +91,8 @@ nlohmann::json hf_document(const std::string& text, const std::string& file) {
     const auto end = text.begin() + std::min(e.byte, text.size());
     const auto line = 1 + std::count(text.begin(), end, '\n');
     throw InputError({file, static_cast<int>(line), ""}, "this is not valid JSON; is the file complete?");
+  } catch (const nlohmann::json::out_of_range&) {  // it does not say where
+    throw InputError({file, 0, ""}, "a number is beyond what 64 bits hold: at most 1.8e308.");
   }
 }
 

@@ -1,6 +1,5 @@
-#include "tests/fuzz/requests_targets.h"
-
 #include "sim/core/check.h"
+#include "tests/fuzz/targets.h"
 #include "traces/requests/servegen.h"
 #include "traces/requests/sources.h"
 
@@ -128,6 +127,6 @@ constexpr Target kTargets[] = {{"azure_csv", azure_csv},           {"burstgpt_cs
 
 }  // namespace
 
-std::span<const Target> request_targets() { return kTargets; }
+std::span<const Target> targets() { return kTargets; }
 
 }  // namespace epsim::fuzz

@@ -1,15 +1,15 @@
-// Fuzz target of one reader of requests (fuzz_setting.h). An exception that escapes is a finding.
+// Fuzz target of one reader of a list (targets.h, fuzz_setting.h). An exception that escapes is a finding.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 
 #include "tests/fuzz/fuzz_setting.h"
-#include "tests/fuzz/requests_targets.h"
+#include "tests/fuzz/targets.h"
 
 namespace {
 
 const epsim::fuzz::Target* wanted() {
-  for (const epsim::fuzz::Target& target : epsim::fuzz::request_targets()) {
+  for (const epsim::fuzz::Target& target : epsim::fuzz::targets()) {
     if (target.name == epsim::fuzz::format()) {
       return &target;
     }
