@@ -35,7 +35,8 @@ void plan_request(const std::string& bytes) {
   constexpr std::size_t kFewLoads = 4096;
   attempt(bytes, [](const Config& config) {
     const PlanRequest request = read_plan_request(config);
-    const auto loads = static_cast<std::size_t>(request.load.layers()) * static_cast<std::size_t>(request.load.experts());
+    const auto loads =
+        static_cast<std::size_t>(request.load.layers()) * static_cast<std::size_t>(request.load.experts());
     if (request.shape.gpus <= kFewGpus && loads <= kFewLoads) {
       make_plan(request);
     }
@@ -61,7 +62,8 @@ void served_points(const std::string& bytes) {
   static const InputFolder folder;
   static const app::ServedLayout layout = [] {
     const std::string text =
-        "flags: [model, tp, n]\ngroups: {model: model}\nin_flight: n\nmeasured: {ttft_ms: ttft, tpot_ms: tpot, e2e_s: e2e}\n"
+        "flags: [model, tp, n]\ngroups: {model: model}\nin_flight: n\nmeasured: {ttft_ms: ttft, tpot_ms: tpot, e2e_s: "
+        "e2e}\n"
         "rules:\n  - set: {model.architecture: '{model}', cluster.gpus_per_node: '{tp}'}\n    source: a test\n";
     return app::read_served_layout(
         folder.write("layout.yaml", reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
@@ -110,10 +112,14 @@ void plugin_answer(const std::string& bytes) {
   }
 }
 
-constexpr Target kTargets[] = {
-    {"plan_request", plan_request},   {"hf_config", hf_config},         {"topology", topology},
-    {"fitted_profile", fitted_profile}, {"routing_model", routing_model}, {"served_points", served_points},
-    {"results", results},             {"plugin_answer", plugin_answer}};
+constexpr Target kTargets[] = {{"plan_request", plan_request},
+                               {"hf_config", hf_config},
+                               {"topology", topology},
+                               {"fitted_profile", fitted_profile},
+                               {"routing_model", routing_model},
+                               {"served_points", served_points},
+                               {"results", results},
+                               {"plugin_answer", plugin_answer}};
 
 }  // namespace
 
