@@ -32,13 +32,20 @@ bool same(const PlacementPlan& a, const PlacementPlan& b) {
       [](const LayerPlan& l, const LayerPlan& r) { return l.slots == r.slots && l.first_slot == r.first_slot; });
 }
 
+// Without isolate nothing ends a call; its default is not read then, so that Config::resolved() can be read again.
+Seconds read_timeout(ConfigReader& in, bool isolate) {
+  in.check(isolate || !in.has("timeout"), "timeout",
+           "only a plug-in in a process of its own can be ended; give `isolate: true` with it.");
+  return isolate ? in.read<Seconds>(kPluginKeys["timeout"]) : Seconds(0);
+}
+
 class PluginPlacement final : public PlacementPolicy {
  public:
   PluginPlacement(std::filesystem::path file, ConfigReader& in)
       : place_(in.place("")),
         file_(std::move(file)),
         isolate_(in.read<bool>(kPluginKeys["isolate"])),
-        timeout_(in.read<Seconds>(kPluginKeys["timeout"])),
+        timeout_(read_timeout(in, isolate_)),
         options_(in.rest()) {
     try {
       check_input_file(file_);

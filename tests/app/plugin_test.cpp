@@ -113,7 +113,6 @@ TEST_CASE("plugin: errors of its file and its options") {
       {"not a whole number", {{"path", plugin("good")}, {"first", 1.5}}, {"options.first", "1.5", "whole number"}},
       {"not a number", {{"path", plugin("good")}, {"share", "much"}}, {"options.share", "much"}},
       {"not a flag", {{"path", plugin("good")}, {"reverse", 2}}, {"options.reverse", "true nor false"}},
-      {"no time at all", {{"path", plugin("good")}, {"timeout", "0s"}}, {"options.timeout", "positive"}},
   };
   for (WrongPlugin row : rows) {
     check_refused(dir, row);
@@ -122,6 +121,11 @@ TEST_CASE("plugin: errors of its file and its options") {
   }
 }
 
+  json timed = {{"path", plugin("good")}, {"timeout", "10s"}};
+  check_refused(dir, {"a timeout that nothing keeps", timed, {"options.timeout", "isolate: true"}});
+  timed["isolate"] = true;
+  timed["timeout"] = "0s";
+  check_refused(dir, {"no time at all", timed, {"options.timeout", "positive"}});
 TEST_CASE("plugin: calls that break the contract") {
   const TempDir dir;
   const auto broken = [](const char* how, const char* when = "plan") {
