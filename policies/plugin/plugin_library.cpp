@@ -97,8 +97,7 @@ void check_segments(const std::filesystem::path& file) {
   Elf64_Ehdr head{};
   if (!read_at(&head, sizeof head, 0) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
       head.e_ident[EI_CLASS] != ELFCLASS64) {
-    throw PluginProblem{
-        "", fmt::format("{} cannot be loaded as a plug-in: it is not a 64-bit ELF shared object.", file.string())};
+    throw PluginProblem{"", "it cannot be loaded: it is not a 64-bit ELF shared object."};
   }
   for (int i = 0; i < head.e_phnum; ++i) {
     Elf64_Phdr segment{};
@@ -107,12 +106,12 @@ void check_segments(const std::filesystem::path& file) {
     if (at < head.e_phoff || !read_at(&segment, sizeof segment, at) ||
         (segment.p_type == PT_LOAD && (__builtin_add_overflow(segment.p_offset, segment.p_filesz, &end) ||
                                        end > static_cast<std::uint64_t>(in.bytes())))) {
-      throw PluginProblem{"", fmt::format("{} cannot be loaded as a plug-in: the file is cut off.", file.string())};
+      throw PluginProblem{"", "it cannot be loaded: the file is cut off."};
     }
   }
 }
 
-void check_sizes(const epsim_plugin& entry, const std::string& file) {
+void check_sizes(const epsim_plugin& entry) {
   const struct {
     const char* name;
     std::uint32_t theirs;
@@ -125,9 +124,9 @@ void check_sizes(const epsim_plugin& entry, const std::string& file) {
   for (const auto& each : structs) {
     if (each.theirs != each.ours) {
       throw PluginProblem{"",
-                          fmt::format("{} has a struct {} of {} bytes, and this epsim's has {}; build it again with "
+                          fmt::format("it has a struct {} of {} bytes, and this epsim's has {}; build it again with "
                                       "this epsim's headers.",
-                                      file, each.name, each.theirs, each.ours)};
+                                      each.name, each.theirs, each.ours)};
     }
   }
 }
@@ -164,7 +163,6 @@ void report_plugin_crashes(bool wanted) {
 }
 
 LoadedPlugin::LoadedPlugin(const std::filesystem::path& file, const PluginOptions& options) {
-  const std::string shown = file.string();
   check_segments(file);
   // An absolute name: dlopen searches its own folders for others. NOW: a missing symbol shows here, not in mid-run.
   const std::string absolute = std::filesystem::absolute(file).string();
@@ -174,10 +172,11 @@ LoadedPlugin::LoadedPlugin(const std::filesystem::path& file, const PluginOption
     [&]() noexcept { handle_ = dlopen(absolute.c_str(), RTLD_NOW | RTLD_LOCAL); }();
   }
   if (handle_ == nullptr) {
-    throw PluginProblem{"", fmt::format("{} cannot be loaded as a plug-in: {}.", shown, plugin_text(dlerror()))};
+    const std::string why = plugin_text(dlerror()), own = absolute + ": ";
+    throw PluginProblem{"", fmt::format("it cannot be loaded: {}.", why.substr(why.starts_with(own) ? own.size() : 0))};
   }
   try {
-    find_entry(shown);
+    find_entry();
     create(options);
   } catch (...) {
     dlclose(handle_);
@@ -194,12 +193,13 @@ LoadedPlugin::~LoadedPlugin() {
   dlclose(handle_);
 }
 
-void LoadedPlugin::find_entry(const std::string& file) {
+void LoadedPlugin::find_entry() {
   void* symbol = dlsym(handle_, "epsim_plugin_entry");
   if (symbol == nullptr) {
-    throw PluginProblem{"", fmt::format("{} does not define epsim_plugin_entry, so it is not an epsim plug-in; "
-                                        "EPSIM_PLUGIN in epsim/plugin.h defines it.",
-                                        file)};
+    throw PluginProblem{
+        "",
+        "it does not define epsim_plugin_entry, as EPSIM_PLUGIN in epsim/plugin.h does, so it is not an "
+        "epsim plug-in."};
   }
   Dl_info about{};
   void* extra = nullptr;
@@ -210,26 +210,25 @@ void LoadedPlugin::find_entry(const std::string& file) {
   // Version 1 exported a function of this name.
   const std::uint32_t abi = data && in_table->st_size >= sizeof entry_->abi ? entry_->abi : 1;
   if (abi != EPSIM_PLUGIN_ABI) {
-    throw PluginProblem{"", fmt::format("{} was built for version {} of the plug-in interface, and this epsim has "
+    throw PluginProblem{"", fmt::format("it was built for version {} of the plug-in interface, and this epsim has "
                                         "version {}; build it again with this epsim's headers.",
-                                        file, abi, EPSIM_PLUGIN_ABI)};
+                                        abi, EPSIM_PLUGIN_ABI)};
   }
   if (in_table->st_size != sizeof(epsim_plugin)) {
-    throw PluginProblem{"", fmt::format("{} has an epsim_plugin_entry of {} bytes, and this epsim's has {}; build it "
+    throw PluginProblem{"", fmt::format("it has an epsim_plugin_entry of {} bytes, and this epsim's has {}; build it "
                                         "again with this epsim's headers.",
-                                        file, in_table->st_size, sizeof(epsim_plugin))};
+                                        in_table->st_size, sizeof(epsim_plugin))};
   }
-  check_sizes(*entry_, file);
+  check_sizes(*entry_);
   if (entry_->create == nullptr || entry_->plan == nullptr || entry_->destroy == nullptr || entry_->name == nullptr) {
-    throw PluginProblem{"", fmt::format("{} leaves out a function or its name.", file)};
+    throw PluginProblem{"", "it leaves out a function or its name."};
   }
   constexpr std::size_t kLongest = 64;
   const std::size_t length = strnlen(entry_->name, kLongest + 1);
   name_.assign(entry_->name, length);
   if (length == 0 || length > kLongest ||
       !std::all_of(name_.begin(), name_.end(), [](char c) { return c > ' ' && c < '\x7f'; })) {
-    throw PluginProblem{"",
-                        fmt::format("{} has a name that is not 1 to {} printable ASCII characters.", file, kLongest)};
+    throw PluginProblem{"", fmt::format("its name is not 1 to {} printable ASCII characters.", kLongest)};
   }
 }
 

@@ -30,7 +30,7 @@ class LoadedPlugin {
   void plan(const LoadWindow& load, const ClusterShape& shape, PluginAnswer& answer) const;
 
  private:
-  void find_entry(const std::string& file);
+  void find_entry();
   void create(const PluginOptions& options);
 
   void* handle_ = nullptr;

@@ -102,7 +102,7 @@ class PluginPlacement final : public PlacementPolicy {
   }
 
   std::string about(const std::string& problem) const {
-    return fmt::format("plug-in '{}': {}", name_.empty() ? file_.filename().string() : name_, problem);
+    return fmt::format("plug-in '{}': {}", name_.empty() ? file_.string() : name_, problem);
   }
 
   InputPlace place_;

@@ -42,6 +42,8 @@ void check_refused(const TempDir& dir, const WrongPlugin& row) {
   for (const std::string& word : row.mentions) {
     CHECK_MESSAGE(outcome.err.find(word) != std::string::npos, "the message should mention " << word);
   }
+  const std::size_t file = outcome.err.find(".so");
+  CHECK_MESSAGE((file == std::string::npos || outcome.err.find(".so", file + 1) == std::string::npos), "named twice");
 }
 
 }  // namespace
