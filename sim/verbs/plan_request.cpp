@@ -119,6 +119,10 @@ void read_budget(ConfigReader& root, ConfigReader& options, const PlacementPolic
     root.check(copies % layers == 0, key,
                fmt::format("{} copies do not divide over {} layers, and {} gives every layer equally many.", copies,
                            layers, request.policy));
+    const long long each = experts + copies / layers;
+    root.check(each % gpus == 0, key,
+               fmt::format("{} physical experts in each layer do not divide over {} GPUs; {} needs a multiple of {}.",
+                           each, gpus, request.policy, gpus));
     hand_over(root, options, key, "num_redundant_experts", static_cast<int>(copies / layers));
   } else if (entry.budget == CopyBudget::kOverLayers) {
     root.check(copies % gpus == 0, key,
