@@ -43,7 +43,9 @@ constexpr KeyTable kChoiceKeys({
 
 void check_known(const std::vector<std::string>& known, const std::string& name, const InputPlace& place) {
   if (std::find(known.begin(), known.end(), name) == known.end()) {
-    throw InputError(place, unknown_name("policy", name, known));
+    const std::string plugin =
+        fmt::format(" A plug-in has an entry under `policies`, as in mine: {{plugin: {}}}.", name);
+    throw InputError(place, unknown_name("policy", name, known) + (name.ends_with(".so") ? plugin : ""));
   }
 }
 

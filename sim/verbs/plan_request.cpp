@@ -159,7 +159,8 @@ const PlacementPolicyEntry& entry_of(const ConfigReader& root, const std::string
   try {
     return placement_policy_entry(policy, root);
   } catch (const InputError& e) {
-    root.fail("policy", e.problem);
+    const std::string plugin = fmt::format(" A plug-in is policy plugin with options {{\"path\": \"{}\"}}.", policy);
+    root.fail("policy", e.problem + (policy.ends_with(".so") ? plugin : ""));
   }
 }
 

@@ -121,13 +121,13 @@ TEST_CASE("plugin: errors of its file and its options") {
     row.options["isolate"] = true;
     check_refused(dir, row);
   }
-}
-
   json timed = {{"path", plugin("good")}, {"timeout", "10s"}};
   check_refused(dir, {"a timeout that nothing keeps", timed, {"options.timeout", "isolate: true"}});
   timed["isolate"] = true;
   timed["timeout"] = "0s";
   check_refused(dir, {"no time at all", timed, {"options.timeout", "positive"}});
+}
+
 TEST_CASE("plugin: calls that break the contract") {
   const TempDir dir;
   const auto broken = [](const char* how, const char* when = "plan") {
@@ -232,4 +232,8 @@ TEST_CASE("plugin: it is listed, and an unknown policy's message names it") {
   const TempDir dir;
   CHECK(run_epsim(dir, "list policies").out.find("plugin") != std::string::npos);
   CHECK(run_epsim(dir, "validate " + small_scenario() + " --policies plugn").err.find("plugin") != std::string::npos);
+  CHECK(run_epsim(dir, "validate " + small_scenario() + " --policies ./mine.so").err.find("{plugin: ./mine.so}") !=
+        std::string::npos);
+  std::ofstream(dir / "request.json") << R"({"policy": "mine.so", "weights": [[4, 3, 2, 1]], "num_gpus": 2})";
+  CHECK(run_epsim(dir, "plan request.json -o -").err.find(R"({"path": "mine.so"})") != std::string::npos);
 }
