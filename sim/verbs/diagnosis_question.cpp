@@ -152,6 +152,9 @@ void refuse_beside_scenario(const DiagnosisRequest& request) {
 
 DiagnosisQuestion read_question(const DiagnosisRequest& request) {
   refuse_beside_scenario(request);
+  if (request.nodes && *request.nodes < 1) {
+    throw InputError({"", 0, "nodes"}, fmt::format("{} nodes: a deployment has at least one.", *request.nodes));
+  }
   DiagnosisQuestion out = read_windows(request);
   std::string deployment;
   if (request.scenario.empty()) {

@@ -193,6 +193,7 @@ TEST_CASE("inputs that cannot be diagnosed are told in one line, with exit code 
                         Case{"impossible.json", "an expert takes at most 1"},
                         Case{"olmoe.json no.json", "no.json: this file has 1 layer of 3 experts"},
                         Case{"olmoe.json olmoe.json", "olmoe.json: these are the counts of olmoe.json again"},
+                        Case{"olmoe.json --nodes 0", "epsim: `nodes`: 0 nodes"},
                         Case{"olmoe.json --worth 300", "worth"}, Case{"olmoe.json --node nowhere", "nowhere"},
                         Case{"olmoe.json --scenario s.yaml --model olmoe-1b-7b", "`model`: the scenario says that"},
                         Case{"olmoe.json --scenario s.yaml --node DGX-H100", "`node`: the scenario says that"},
