@@ -147,7 +147,7 @@ int validate_served(const po::variables_map& values) {
   if (before) {
     std::cout << held_text(*before, held);
   }
-  std::cout << "\nresults: " << results.path().string() << " (points.csv, groups.csv, report.html)\n";
+  std::cout << "\nresults: " << results.path().string() << " (points.csv, errors.csv, groups.csv, report.html)\n";
   json.print(served_json(summary, table));
   return summary.expressed > 0 && held.worse.empty() && held.lost == 0 ? 0 : 1;
 }

@@ -287,8 +287,9 @@ TEST_CASE("a table is run, kept, and told: equal rows once, the same figures as 
   const Outcome first = run_epsim(dir, command);
   CAPTURE(first.err);
   CHECK(first.exit_code == 0);
-  check_contains(first.out, {"expressed: 3 of 4 measured points (75.0 %), as 2 different scenarios",
-                             "nowhere is not a GPU", "a100", "1-8", "results: out"});
+  check_contains(first.out,
+                 {"expressed: 3 of 4 measured points (75.0 %), as 2 different scenarios", "nowhere is not a GPU",
+                  "a100", "1-8", "results: out (points.csv, errors.csv, groups.csv, "});
   check_contains(first.err, {"2 of 2 scenarios"});
   const Outcome again = run_epsim(dir, command + " --json");
   check_contains(again.err, {"2 scenarios already finished"});
