@@ -53,13 +53,15 @@ std::string movements_of(const ClaimRow& row) {
 }  // namespace
 
 std::string claims_table(std::span<const ClaimRow> rows, bool notes) {
+  const bool intervals = std::ranges::any_of(rows, [](const ClaimRow& row) { return row.half_width.has_value(); });
   TextTable table;
-  table.add_column({"claim", ""}, Align::kLeft);
-  table.add_column({"", ""}, Align::kLeft);
-  table.add_column({"paper", ""}, Align::kLeft);
-  table.add_column({"ours", "95 %"}, Align::kLeft);
-  table.add_column({"tolerance", ""}, Align::kLeft);
-  table.add_column({"verdict", ""}, Align::kLeft);
+  table.add_column({"claim"}, Align::kLeft);
+  table.add_column({""}, Align::kLeft);
+  table.add_column({"paper"}, Align::kLeft);
+  table.add_column(intervals ? std::vector<std::string>{"ours", "95 %"} : std::vector<std::string>{"ours"},
+                   Align::kLeft);
+  table.add_column({"tolerance"}, Align::kLeft);
+  table.add_column({"verdict"}, Align::kLeft);
   std::string below;
   for (const ClaimRow& row : rows) {
     table.add_row(

@@ -153,6 +153,8 @@ TEST_CASE("the table tells verdicts, notes and the sum") {
   const std::vector<ClaimRow> rows{row};
   const std::string text = claims_table(rows, true);
   CHECK(text.find("1.310 +- 0.02") != std::string::npos);
+  CHECK(text.find("95 %") != std::string::npos);
+  CHECK(claims_table(std::vector<ClaimRow>{ratio_claim(1.31)}, true).find("95 %") == std::string::npos);  // one seed
   CHECK(text.find("1.250 to 1.600") != std::string::npos);
   CHECK(text.find("read so") != std::string::npos);
   CHECK(text.find("1 reproduced, 0 in order only, 0 missed") != std::string::npos);
