@@ -20,7 +20,7 @@ cd "$work"
 "$epsim" compare "$scenario" --policies base,eplb -q -o "$out/runs" > /dev/null
 "$epsim" goodput "$scenario" --policies base,eplb -q --seeds 1 --tolerance 0.3 --sensitivity 8 --set requests.count=800 -o "$out/goodput" > /dev/null
 "$epsim" sweep "$scenario" -q --vary cluster.nodes=1,2,3 --vary "name=plain,'</script>$hostile'" --policies base,eplb -o "$out/sweep" > /dev/null || [ $? -eq 1 ]
-echo '{"policy": "craft", "num_gpus": 4, "weights": [[6,4,1,1,1,1,1,1],[5,4,2,1,1,1,1,1],[3,3,3,3,1,1,1,1]]}' > request.json
+echo '{"policy": "craft", "num_gpus": 4, "weights": [[6,4,1,1,1,1,1,1],[5,4,2,1,1,1,1,1]]}' > request.json
 "$epsim" plan request.json -o "$out/plan.json" > /dev/null
 "$epsim" reproduce "$source/experiments/craft/claims.yaml" -q --quick --only C17,C18,C21,C28 --set plan_loads.steps=20 --set requests.output_tokens=16 -o "$out/craft" > /dev/null || [ $? -eq 1 ]
 "$epsim" reproduce "$source/experiments/grace/claims.yaml" -q --quick --only G05 -o papers/grace > /dev/null || [ $? -eq 1 ]
@@ -96,6 +96,8 @@ addEventListener("load", () => {
   const apart = stacked.length > 0 && stacked.every((mine) => new Set(mine.map((entry) => entry.colour)).size === mine.length);
   const onlyPolicies = [...coloursOf("base"), ...coloursOf("eplb")].every((colour) => legends.flat().filter((entry) => entry.colour === colour).every((entry) => ["base", "eplb"].includes(entry.series)));
   const labels = all("svg.chart text").filter((text) => text.getBoundingClientRect().width > 0).map((text) => parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getBoundingClientRect().width / text.ownerSVGElement.viewBox.baseVal.width);
+  const ticks = (title, axis) => all("figure.drawn").filter((figure) => figure.querySelector("h3").textContent === title).flatMap((figure) => [...figure.querySelectorAll(axis + " .tick text")].map((text) => text.textContent));
+  const counts = [...ticks("Balancedness by layer", "[text-anchor=middle]"), ...ticks("Extra copies by layer", "")], whole = counts.length > 4 && counts.every((text) => /^[\d,]+$/.test(text));
   const heading = (name) => all("th button").find((button) => button.getAttribute("aria-description")?.startsWith(name))?.textContent;
   const headings = [heading("swept: cluster.nodes"), heading("paper_value")].join();
   // Every drawing can be saved as SVG: well-formed, with its title, and without what only the screen needs.
@@ -116,14 +118,14 @@ addEventListener("load", () => {
     document.documentElement.dataset.check = ["ready " + document.documentElement.dataset.ready, "owned " + document.documentElement.dataset.owned,
       "images " + all("img").length, "charts " + (charts().length > 15), "saved " + exported, "fits " + fits, "time axis " + timeAxis, "blank " + blank, "theme " + dark, "blank in dark " + blankInDark,
       "claims " + counted + " " + marked + " " + moved + " " + chosen, "maps " + (all("svg.heat").length >= 5), "sorted " + sorted + " " + reversed, "tip " + tipShown, "readout " + readout, "studies " + studies,
-      "tables " + (all("details table").length > 10), "outside " + outside, "wider than the page " + wide, "setups " + ordered, "colours " + oneColour + " " + apart + " " + onlyPolicies, "labels " + labels.every((size) => size > 9), "headings " + headings, "paper " + onPaper, "named " + all("td").some((cell) => cell.textContent.includes("<img src=x"))].join("; ");
+      "tables " + (all("details table").length > 10), "outside " + outside, "wider than the page " + wide, "setups " + ordered, "colours " + oneColour + " " + apart + " " + onlyPolicies, "labels " + labels.every((size) => size > 9), "whole counts " + whole, "headings " + headings, "paper " + onPaper, "named " + all("td").some((cell) => cell.textContent.includes("<img src=x"))].join("; ");
   }, 200);
 });
 </script>
 </html>
 CHECK
 
-expected='ready yes; owned undefined; images 0; charts true; saved true; fits true; time axis true; blank 0; theme dark; blank in dark 0; claims true true true true; maps true; sorted true true; tip true; readout true; studies 7 1 1; tables true; outside 0; wider than the page 0; setups true; colours true true true; labels true; headings nodes,paper; paper true true true true true true; named true'
+expected='ready yes; owned undefined; images 0; charts true; saved true; fits true; time axis true; blank 0; theme dark; blank in dark 0; claims true true true true; maps true; sorted true true; tip true; readout true; studies 7 1 1; tables true; outside 0; wider than the page 0; setups true; colours true true true; labels true; whole counts true; headings nodes,paper; paper true true true true true true; named true'
 # A page of other papers' claims: every chart is drawn, and nothing is wider than the window.
 cat > papers-check.html <<'CHECK'
 <script>

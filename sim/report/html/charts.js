@@ -108,15 +108,16 @@ const valueScale = (spec, sets, room) => {
   const fromZero = spec.type === "bar" || spec.zero || low <= 0.5 * high || low < 0;
   if (low === high) { high = high === 0 ? 1 : high * 1.1; }
   const scale = d3.scaleLinear().domain([fromZero ? Math.min(0, low) : low, Math.max(high, 0)]).range(room);
+  scale.whole = spec.type === "bar" && all.every(Number.isInteger);
   return spec.most === undefined ? scale.nice(6) : scale;
 };
 const brief = (scale, count) => {
   const most = d3.max(scale.domain().map(Math.abs)), least = Math.abs(scale.domain()[0]);
   if (scale.base) return (v) => shown(v);
-  return most >= 1e5 && (most - least) / most > 0.01 ? d3.format("~s") : scale.tickFormat(count);
+  return most >= 1e5 && (most - least) / most > 0.01 ? d3.format("~s") : scale.whole ? (v) => shown(v) : scale.tickFormat(count);
 };
 const valueTicks = (scale, count) => {
-  if (!scale.base) return scale.ticks(count);
+  if (!scale.base) return scale.ticks(count).filter((tick) => !scale.whole || Number.isInteger(tick));
   const ticks = scale.ticks().filter((v) => [1, 2, 5].includes(Math.round(v / 10 ** Math.floor(Math.log10(v) + 1e-9))));
   return ticks.length >= 2 ? (ticks.length > count ? ticks.filter((v) => Math.abs(Math.log10(v) % 1) < 1e-9) : ticks) : d3.ticks(...scale.domain(), 4);
 };
@@ -134,7 +135,7 @@ const positionScale = (spec, sets, room) => {
 };
 const positionTicks = (spec, scale, length) => {
   if (spec.xTicks) return spec.xTicks;
-  if (scale.ticks) return valueTicks(scale, Math.max(2, Math.floor(length / 70))).filter((tick) => !scale.whole || Number.isInteger(tick));
+  if (scale.ticks) return valueTicks(scale, Math.max(2, Math.floor(length / 70)));
   const widest = d3.max(scale.domain(), (label) => widthOf(String(label))) ?? 0, step = spec.horizontal ? 1 : Math.max(1, Math.ceil((scale.domain().length * (widest + 10)) / length));
   // Names are all written, slanted where they lack room; numbers may be left out.
   return step > 1 && scale.domain().every((label) => Number.isFinite(Number(label))) ? scale.domain().filter((_, i) => i % step === 0) : scale.domain();
