@@ -219,11 +219,8 @@ struct RateKey {
 RateKey rate_key(ConfigReader requests) {
   const RequestSource& source = request_source(requests);
   RateKey out;
-  if (source.name == "diurnal") {
-    const auto hours = requests.maybe<std::vector<double>>("hourly_rates");
-    out.rate =
-        hours ? *std::max_element(hours->begin(), hours->end())
-              : requests.required<RequestsPerSecond>("rate").count() * (1 + requests.required<double>("amplitude"));
+  if (source.peak_rate != nullptr) {
+    out.rate = source.peak_rate(requests);
     out.at_peak = true;
     return out;
   }
@@ -272,13 +269,17 @@ void read_plain_demand(CapacityGiven& given, CapacityRequest& out, double times,
       in_flight + fmt::format("{:.6g} requests/s of {} input and {} output tokens", out.asked_rate, input, output);
 }
 
-// Diurnal requests as a setting, without what follows the clock.
+// Requests whose rate follows the clock as a setting, without that.
 std::string as_poisson(ConfigReader requests) {
-  constexpr std::string_view kOfTheDay[] = {"kind",   "rate",    "hourly_rates", "amplitude",
-                                            "period", "peak_at", "start_at"};
+  const auto sources = request_sources();
+  const std::span<const Key> taken = std::ranges::find(sources, "poisson", &RequestSource::name)->keys;
+  const RequestSource& source = request_source(requests);
+  const auto has = [](std::span<const Key> keys, const std::string& key) {
+    return std::ranges::find(keys, key, &Key::name) != keys.end();
+  };
   std::string out = "requests={kind: poisson";
   for (const auto& [key, value] : requests.rest()) {
-    if (std::find(std::begin(kOfTheDay), std::end(kOfTheDay), key) == std::end(kOfTheDay)) {
+    if (key != source.rate_key && (has(taken, key) || !has(source.keys, key))) {
       out += fmt::format(", {}: {}", key, value);
     }
   }

@@ -274,6 +274,10 @@ TEST_CASE("capacity sizes generated requests for their rate, and those of a day 
   REQUIRE_MESSAGE(told.exit_code == 0, told.err);
   check_contains(told.out, {"for 38 requests/s, Poisson arrivals at the peak of diurnal: mean 20/s, peak 38/s"});
   check_contains(slurp(dir / "plan/recommended.yaml"), {"kind: poisson", "rate: 38/s"});
+  const std::string hours = "5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 30, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5";
+  told = run_epsim(dir, ask + "kind: diurnal, seed: 7, start_at: 12h, hourly_rates: [" + hours + "]}'");
+  REQUIRE_MESSAGE(told.exit_code == 0, told.err);
+  check_contains(slurp(dir / "plan/recommended.yaml"), {"kind: poisson", "rate: 30/s", "seed: 7"});
   told = run_epsim(dir, ask + "kind: gamma, rate: 20/s, burstiness: 0.05}'");
   REQUIRE_MESSAGE(told.exit_code == 0, told.err);
   check_contains(told.out, {"for 20 requests/s as in gamma", "20 output tokens, SLO"});

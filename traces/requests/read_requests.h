@@ -23,6 +23,8 @@ struct RequestSource {
   std::string_view rate_key = {};
   // The key of the requests of each event, where one has several: another rate leaves the times between them as they are.
   std::string_view requests_key = {};
+  // Of Poisson arrivals whose rate follows the clock: the highest rate, in requests/s.
+  double (*peak_rate)(ConfigReader&) = nullptr;
 };
 
 // Every kind of request source, for `list` and for error messages.

@@ -259,7 +259,8 @@ extern const RequestSource kGammaSource{
 extern const RequestSource kOnOffSource{"onoff", "Poisson arrivals at two rates in turns: bursts and quiet", make_onoff,
                                         kOnOffKeys, true};
 extern const RequestSource kDiurnalSource{
-    "diurnal", "Poisson arrivals whose rate follows the hour of the day", make_diurnal, kDiurnalKeys, true, "rate"};
+    "diurnal", "Poisson arrivals whose rate follows the hour of the day",  make_diurnal, kDiurnalKeys, true, "rate",
+    {},        [](ConfigReader& in) { return read_daily_rate(in).peak(); }};
 extern const RequestSource kClosedLoopSource{
     "closed_loop", "clients with one request in flight each, as benchmarks with --max-concurrency", make_closed_loop,
     kClosedLoopKeys};
