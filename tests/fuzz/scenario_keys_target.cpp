@@ -12,10 +12,38 @@ namespace {
 
 using epsim::fuzz::Choices;
 
-constexpr std::array kValues = {"1",   "0",    "2",    "8",     "-1",   "0.5",  "1e-300",     "9223372036854775807",
-                                "nan", "inf",  "true", "false", "null", "''",   "[]",         "{}",
-                                "[1]", "[1,2]", "[4,4,4]", "text", "1ns", "3us", "5s",        "400h",
-                                "1KiB", "80GiB", "1GB/s", "400Gb/s", "10/s", "1e9/s", "{kind: fixed}", "[{kind: gpu, at: 1s}]"};
+constexpr std::array kValues = {"1",
+                                "0",
+                                "2",
+                                "8",
+                                "-1",
+                                "0.5",
+                                "1e-300",
+                                "9223372036854775807",
+                                "nan",
+                                "inf",
+                                "true",
+                                "false",
+                                "null",
+                                "''",
+                                "[]",
+                                "{}",
+                                "[1]",
+                                "[1,2]",
+                                "[4,4,4]",
+                                "text",
+                                "1ns",
+                                "3us",
+                                "5s",
+                                "400h",
+                                "1KiB",
+                                "80GiB",
+                                "1GB/s",
+                                "400Gb/s",
+                                "10/s",
+                                "1e9/s",
+                                "{kind: fixed}",
+                                "[{kind: gpu, at: 1s}]"};
 constexpr std::size_t kMostKeys = 16;
 
 // A path that a file may have: a label of its own in place of *.

@@ -16,7 +16,8 @@ namespace {
 using epsim::fuzz::Choices;
 
 constexpr std::array<std::int64_t, 12> kNumbers = {1, 2, 0, 3, 4, -1, 64, 256, 65536, 2147483647, INT64_MAX, INT64_MIN};
-constexpr std::array<hsize_t, 12> kLengths = {2, 1, 3, 0, 4, 16, 255, 256, 1 << 16, hsize_t{1} << 31, hsize_t{1} << 40, hsize_t{1} << 62};
+constexpr std::array<hsize_t, 12> kLengths = {
+    2, 1, 3, 0, 4, 16, 255, 256, 1 << 16, hsize_t{1} << 31, hsize_t{1} << 40, hsize_t{1} << 62};
 // What is written: of small data sets alone.
 constexpr hsize_t kFewValues = 4096;
 
@@ -30,7 +31,7 @@ struct Named {
 
 // The types of FORMAT.md first; a file's own choice follows.
 hid_t other_type(Choices& choices) {
-  const std::array types = {H5T_STD_I64LE, H5T_STD_U8LE,   H5T_STD_U16LE,  H5T_STD_U32LE,  H5T_STD_U64LE,
+  const std::array types = {H5T_STD_I64LE, H5T_STD_U8LE,   H5T_STD_U16LE,  H5T_STD_U32LE,   H5T_STD_U64LE,
                             H5T_STD_I32BE, H5T_IEEE_F32LE, H5T_IEEE_F64LE, H5T_STD_REF_OBJ, H5T_STD_B8LE};
   return choices.of(types);
 }
@@ -61,8 +62,9 @@ void put_numbers(hid_t file, const char* name, const std::vector<std::int64_t>& 
 
 // As FORMAT.md has it in six cases of eight.
 void put_attributes(hid_t file, Choices& choices) {
-  constexpr std::array texts = {"format", "model", "source", "licence", "recipe", "units", "requests_source",
-                                "load_rows_columns", "sequences_columns"};
+  constexpr std::array texts = {"format",           "model", "source",          "licence",
+                                "recipe",           "units", "requests_source", "load_rows_columns",
+                                "sequences_columns"};
   constexpr std::array values = {"epsim-trace", "olmoe", "", "", "", "", "a test", "step", "step,label"};
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const std::size_t choice = choices.below(8);
@@ -72,8 +74,8 @@ void put_attributes(hid_t file, Choices& choices) {
       put_text(file, texts[i], choice == 5 ? std::string(choices.below(64), 'x') : values[i]);
     }
   }
-  constexpr std::array numbers = {"format_version", "model_layers", "experts", "top_k", "shared_experts",
-                                  "layer_numbers", "prefix_block_tokens", "prefix_answers"};
+  constexpr std::array numbers = {"format_version", "model_layers",        "experts",       "top_k", "shared_experts",
+                                  "layer_numbers",  "prefix_block_tokens", "prefix_answers"};
   constexpr std::array<std::int64_t, 8> usual = {1, 2, 4, 2, 0, 0, 16, 1};
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const std::size_t choice = choices.below(8);
@@ -83,7 +85,8 @@ void put_attributes(hid_t file, Choices& choices) {
     } else if (choice == 5) {
       put_numbers(file, numbers[i], {choices.of(kNumbers), choices.of(kNumbers)});
     } else if (choice < 5) {
-      put_numbers(file, numbers[i], list ? std::vector<std::int64_t>{0, 1} : std::vector{choice == 4 ? choices.of(kNumbers) : usual[i]});
+      put_numbers(file, numbers[i],
+                  list ? std::vector<std::int64_t>{0, 1} : std::vector{choice == 4 ? choices.of(kNumbers) : usual[i]});
     }
   }
 }
@@ -93,14 +96,16 @@ void fill(hid_t set, hid_t type, hsize_t count, const Named& usual, Choices& cho
   std::vector<std::uint8_t> bytes(count * width);
   const bool odd = choices.below(4) == 3;
   for (std::size_t i = 0; i < count; ++i) {
-    bytes[i * width] = static_cast<std::uint8_t>(odd && !choices.done() ? choices.below(256) : usual.first + i % usual.turn);
+    bytes[i * width] =
+        static_cast<std::uint8_t>(odd && !choices.done() ? choices.below(256) : usual.first + i % usual.turn);
   }
   H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data());
 }
 
 void put_dataset(hid_t file, const Named& usual, Choices& choices) {
-  const hid_t type = choices.below(4) == 3 ? (choices.below(2) == 0 ? text_type(1 + choices.below(20)) : H5Tcopy(other_type(choices)))
-                                           : H5Tcopy(usual.type);
+  const hid_t type = choices.below(4) == 3
+                         ? (choices.below(2) == 0 ? text_type(1 + choices.below(20)) : H5Tcopy(other_type(choices)))
+                         : H5Tcopy(usual.type);
   const int rank = static_cast<int>(choices.below(8) == 7 ? choices.below(5) : usual.dims.size());
   std::vector<hsize_t> dims, chunk;
   hsize_t count = 1;
