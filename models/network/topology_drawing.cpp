@@ -19,7 +19,7 @@ struct Edge {
   bool both;  // the way back has the same rate
 };
 
-// What of a topology is drawn.
+// What of a network is drawn.
 struct View {
   std::vector<int> vertices;  // by id
   std::vector<Edge> edges;    // between them, in order of the links
@@ -41,14 +41,14 @@ std::string rate_text(BytesPerSecond rate) {
 bool in_fabric(const TopologyVertex& v) { return v.node < 0; }
 
 // Vertices of the first nodes, the leaves that these hang on, and the spines above those.
-std::vector<bool> shown_vertices(const Topology& topology, int max_nodes) {
-  const std::vector<TopologyVertex>& vertices = topology.vertices();
+std::vector<bool> shown_vertices(const TopologyPlan& network, int max_nodes) {
+  const std::vector<TopologyVertex>& vertices = network.vertices;
   std::vector<bool> shown;
   for (const TopologyVertex& v : vertices) {
     shown.push_back(!in_fabric(v) && v.node < max_nodes);
   }
   for (const VertexKind tier : {VertexKind::kLeaf, VertexKind::kSpine}) {
-    for (const TopologyLink& link : topology.links()) {
+    for (const TopologyLink& link : network.links) {
       const std::size_t from = link.from, to = link.to;
       shown[to] = shown[to] || (shown[from] && vertices[to].kind == tier);
     }
@@ -56,14 +56,14 @@ std::vector<bool> shown_vertices(const Topology& topology, int max_nodes) {
   return shown;
 }
 
-std::vector<Edge> edges_between(const Topology& topology, const std::vector<bool>& shown) {
+std::vector<Edge> edges_between(const TopologyPlan& network, const std::vector<bool>& shown) {
   std::map<std::pair<int, int>, BytesPerSecond> rate;
   std::set<std::pair<int, int>> drawn;
-  for (const TopologyLink& link : topology.links()) {
+  for (const TopologyLink& link : network.links) {
     rate[{link.from, link.to}] = link.rate;
   }
   std::vector<Edge> edges;
-  for (const TopologyLink& link : topology.links()) {
+  for (const TopologyLink& link : network.links) {
     const auto back = rate.find({link.to, link.from});
     const bool both = back != rate.end() && back->second == link.rate;
     const bool seen = both && drawn.contains({link.to, link.from});
@@ -75,12 +75,12 @@ std::vector<Edge> edges_between(const Topology& topology, const std::vector<bool
   return edges;
 }
 
-View view_of(const Topology& topology, int max_nodes) {
+View view_of(const TopologyPlan& network, int max_nodes) {
   EPSIM_CHECK(max_nodes >= 1, "a drawing shows at least one node");
-  const std::vector<bool> shown = shown_vertices(topology, max_nodes);
+  const std::vector<bool> shown = shown_vertices(network, max_nodes);
   View view;
   for (std::size_t i = 0; i < shown.size(); ++i) {
-    const TopologyVertex& v = topology.vertices()[i];
+    const TopologyVertex& v = network.vertices[i];
     view.nodes = std::max(view.nodes, v.node + 1);
     view.switches += in_fabric(v) ? 1 : 0;
     view.drawn_switches += in_fabric(v) && shown[i] ? 1 : 0;
@@ -89,28 +89,28 @@ View view_of(const Topology& topology, int max_nodes) {
     }
   }
   view.drawn_nodes = std::min(view.nodes, max_nodes);
-  view.edges = edges_between(topology, shown);
+  view.edges = edges_between(network, shown);
   return view;
 }
 
 }  // namespace
 
-std::string to_dot(const Topology& topology, int max_nodes) {
-  const View view = view_of(topology, max_nodes);
+std::string to_dot(const TopologyPlan& network, int max_nodes) {
+  const View view = view_of(network, max_nodes);
   std::string out = fmt::format("digraph topology {{\n  graph [label={}, labelloc=b];\n  node [shape=box];\n",
                                 in_quotes(view.note()));
   for (int node = 0; node < view.drawn_nodes; ++node) {
     out += fmt::format("  subgraph cluster_node{} {{\n    label=\"node {}\";\n", node, node);
     for (const int v : view.vertices) {
-      const TopologyVertex& vertex = topology.vertices()[v];
+      const TopologyVertex& vertex = network.vertices[v];
       out += vertex.node == node ? fmt::format("    {};\n", in_quotes(vertex.name)) : "";
     }
     out += "  }\n";
   }
   for (const Edge& e : view.edges) {
-    out += fmt::format("  {} -> {} [label={}{}];\n", in_quotes(topology.vertices()[e.from].name),
-                       in_quotes(topology.vertices()[e.to].name), in_quotes(rate_text(e.rate)),
-                       e.both ? ", dir=both" : "");
+    out +=
+        fmt::format("  {} -> {} [label={}{}];\n", in_quotes(network.vertices[e.from].name),
+                    in_quotes(network.vertices[e.to].name), in_quotes(rate_text(e.rate)), e.both ? ", dir=both" : "");
   }
   return out + "}\n";
 }

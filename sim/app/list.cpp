@@ -190,7 +190,7 @@ int list_keys(const po::variables_map& values, const JsonOutput& json) {
 
 // Draws the cluster of a scenario as a Graphviz graph.
 int draw_topology(const po::variables_map& values) {
-  const Topology topology = read_topology(Config::from_file(shipped_file(values["topology"].as<std::string>())));
+  const TopologyPlan network = read_topology(Config::from_file(shipped_file(values["topology"].as<std::string>())));
   const int nodes = values["nodes"].as<int>();
   if (nodes < 1) {
     throw InputError({"", 0, "nodes"}, fmt::format("{} nodes cannot be drawn; 1 or more can.", nodes));
@@ -200,7 +200,7 @@ int draw_topology(const po::variables_map& values) {
     throw InputError({out.path().string(), 0, "output"},
                      "a topology is written as a Graphviz graph: name the file .dot; `dot -Tsvg` draws it.");
   }
-  out.write(to_dot(topology, nodes), "topology");
+  out.write(to_dot(network, nodes), "topology");
   return 0;
 }
 

@@ -391,14 +391,14 @@ ClusterSection read_cluster_section(ConfigReader& root) {
   return out;
 }
 
-Topology read_topology(const Config& config) {
+TopologyPlan read_topology(const Config& config) {
   ConfigReader root = config.root();
   const ClusterSection section = read_cluster_section(root);
   ConfigReader in = root.section(kRootKeys["cluster"]);
   const ConfigReader fabric = in.section(kClusterKeys["fabric"]);
   in.finish();
   try {
-    return Topology(plan_topology(section.cluster, section.fabric));
+    return plan_topology(section.cluster, section.fabric);
   } catch (const InputError& e) {
     fail_fabric(fabric, e);
   }

@@ -29,8 +29,8 @@ ClusterSection read_cluster_section(ConfigReader& root);
 // Leaves of each node the GPUs that `key` of `in` says, and their share of its NICs; without the key, all.
 void read_gpus_per_node(ConfigReader& in, const Key& key, ClusterSpec& cluster);
 
-// The graph that the section stands for; nothing else of the scenario is looked at.
-Topology read_topology(const Config& config);
+// The graph that the section stands for, without routes; nothing else of the scenario is looked at.
+TopologyPlan read_topology(const Config& config);
 
 // What dispatch.transport may be: name, what it does, where it runs, and where that is stated.
 struct TransportEntry {
