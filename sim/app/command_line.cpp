@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <iostream>
 #include <thread>
+#include <typeinfo>
 
 #include "sim/core/choice.h"
 #include "sim/core/mapped.h"
 #include "sim/core/quantity.h"
 #include "sim/scenario/engine_defaults.h"
+#include "sim/scenario/scenario_keys.h"
 
 namespace epsim::app {
 
@@ -21,6 +23,27 @@ namespace {
 
 std::vector<std::string> option_names(const po::options_description& options) {
   return mapped(options.options(), [](const auto& option) { return "--" + option->long_name(); });
+}
+
+// A key of a scenario that was given as an option of its own: how to give it.
+std::string as_setting(const po::options_description& options, const std::string& option) {
+  const std::string key = option.substr(option.find_first_not_of('-'));
+  const bool known = std::ranges::find(scenario_keys(), key, &ScenarioKey::path) != scenario_keys().end();
+  return known && options.find_nothrow("set", false) != nullptr
+             ? fmt::format(" `{}` is a key of the scenario: --set {}=VALUE.", key, key)
+             : "";
+}
+
+// What an option's value has to be; "" where any text is.
+std::string taken_by(const po::options_description& options, const std::string& option) {
+  const std::string name = option.substr(option.find_first_not_of('-'));
+  const po::option_description* found = options.find_nothrow(name, false);
+  const auto* value = found == nullptr ? nullptr : dynamic_cast<const po::typed_value_base*>(found->semantic().get());
+  if (value == nullptr || value->value_type() == typeid(std::string)) {
+    return "";
+  }
+  return value->value_type() == typeid(double) ? "; a number is needed"
+                                               : "; a whole number is needed, at most 2147483647";
 }
 
 }  // namespace
@@ -56,9 +79,12 @@ po::variables_map parse_words(const std::vector<std::string>& words, const std::
                   .run(),
               values);
   } catch (const po::unknown_option& e) {
-    throw InputError({}, unknown_name("option", e.get_option_name(), option_names(options)));
+    throw InputError({}, unknown_name("option", e.get_option_name(), option_names(options)) +
+                             as_setting(options, e.get_option_name()));
   } catch (const po::too_many_positional_options_error&) {
     throw InputError({}, fmt::format("too many arguments.\n{}", usage));
+  } catch (const po::invalid_option_value& e) {
+    throw InputError({}, fmt::format("{}{}.", e.what(), taken_by(options, e.get_option_name())));
   } catch (const po::error& e) {
     throw InputError({}, fmt::format("{}.", e.what()));
   }

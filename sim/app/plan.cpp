@@ -61,6 +61,7 @@ int plan_request(const po::variables_map& values) {
   const std::string format = checked_plan_format(values["format"].as<std::string>());
   const bool explain = values["explain"].as<bool>(), to_file = values.count("output") > 0;
   const JsonOutput json(values);
+  const Config config = open_request(values);
   if (!to_file && !explain && !json.wanted()) {
     throw InputError({}, "name the file for the plan, as in -o plan.json, or -o - for standard output");
   }
@@ -68,7 +69,7 @@ int plan_request(const po::variables_map& values) {
   if (json.wanted() && to_file && target->to_standard_output()) {
     throw InputError({}, "both --json and -o - write to standard output; name a file for the plan.");
   }
-  const PlanRequest request = read_plan_request(open_request(values));
+  const PlanRequest request = read_plan_request(config);
   const PlacementPlan plan = make_plan(request);
   const PlanFigures figures = plan_figures(plan, request);
   if (explain) {

@@ -83,6 +83,8 @@ TEST_CASE("wrong input ends with a clear error, exit code 2 and nothing written"
        {"GPU 0", "GiB"}},
       {"attention over two nodes", "--set parallelism.attention_tp=16", {"attention_tp"}},
       {"unknown option", "--polices base", {"--polices"}},
+      {"a key as an option", "--policy eplb", {"--policy", "--set policy=VALUE"}},
+      {"a word for a number", "--threads two", {"'two'", "--threads", "whole number"}},
       {"malformed override", "--set nodes", {"key=value"}},
       {"label with a slash", "--set policies.a/b.kind=eplb --set policy=a/b", {"a/b", "slash"}},
       {"no window to plan from", "--set plan_loads=null", {"plan_loads", "required"}},
@@ -109,6 +111,8 @@ TEST_CASE("scenario files that are no scenarios") {
   const TempDir dir;
   write_files(dir);
   CHECK(run_epsim(dir, "run nowhere.yaml").err.find("nowhere.yaml: there is no such file") != std::string::npos);
+  CHECK(run_epsim(dir, "run experiments/nowhere.yaml").err.find("run in epsim's checkout, or install") !=
+        std::string::npos);
   const Outcome bad = run_epsim(dir, "run bad.yaml");
   CHECK(bad.exit_code == 2);
   CHECK(bad.err.find("bad.yaml:") != std::string::npos);
