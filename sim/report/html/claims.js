@@ -54,7 +54,7 @@ const setupBars = (setups, policies, study, name) => {
   const mine = [...at.keys()].filter((i) => setups.texts("study")[i] === study && setups.texts("metric")[i] === name), labels = [...new Set(mine.map((i) => at[i]))];
   const value = (setup, policy) => figures[mine.find((i) => at[i] === setup && of[i] === policy) ?? -1] ?? NaN;
   const used = policies.filter((policy) => labels.some((setup) => Number.isFinite(value(setup, policy))));
-  return chart({ type: "bar", x: "setup", term: name, title: `${sentence(wordsOf(name).replaceAll("_", " "))}: ${study.replaceAll("_", " ")}`, y: withUnit("mean over seeds", name), labels,
+  return chart({ type: "bar", x: "setup", term: name, title: `${sentence(wordsOf(name))}: ${study.replaceAll("_", " ")}`, y: withUnit("mean over seeds", name), labels,
     datasets: used.map((policy) => ({ label: policy, data: labels.map((setup) => value(setup, policy)) })),
     data: { names: ["setup", "policy", "study", "metric", "value"], rows: mine.map((i) => setups.rows[i]) } });
 };

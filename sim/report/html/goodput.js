@@ -77,7 +77,7 @@ const goodputTable = (study, slo, best) => {
       return el("span", {}, cellText({ name }, row[i + 1]) + (half > 0 ? ` ± ${shown(Number((isShare({ name }) ? 100 * half : half).toPrecision(2)))}` : ""), difference(name, ratio, ratioHalf(p)));
     } })), ...(limit ? [{ name: "slo_limit", label: "Bound by", text: true }] : [])];
   const rows = order.map((p) => [p.policy, ...figures.map(([, , of]) => estimate(of(p))), ...(limit ? [p.slo_limit] : [])]);
-  return table("Goodput by policy", columns, rows, { winner: rows.findIndex((row) => row[0] === best), note: `${sentence(seedNote(study.method.seeds))}${study.method.seeds > 1 ? "; ± is half the width of the 95 % interval" : ""}. Small print: difference from ${study.compared_with}.` });
+  return table("Goodput by policy", columns, rows, { winner: rows.findIndex((row) => row[0] === best), note: `${sentence(seedNote(study.method.seeds))}${study.method.seeds > 1 ? "; ± is half the width of the 95 % interval" : ""}.${rows.length > 1 ? ` Small print: difference from ${study.compared_with}.` : ""}` });
 };
 
 const goodputSections = (root) => {

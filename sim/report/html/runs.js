@@ -77,7 +77,7 @@ const reasonOf = (best, first) => {
 };
 const surenessOf = (runs, comparison) => {
   const share = (origin) => num(runs[0].summary.time_by_origin[origin + "_share"]), sure = share("measured") + share("interpolated"), guessed = share("extrapolated") + share("spec_sheet"), given = share("declared");
-  const seeds = seedsOf(comparison ?? {}) > 1 ? `${seedsOf(comparison)} seeds, ± is half the 95 % interval of the paired difference` : runs.length > 1 ? "one seed, so no interval: a difference of a few percent may be chance (--seeds 3 tells)" : "one seed";
+  const seeds = seedsOf(comparison ?? {}) > 1 ? `${seedsOf(comparison)} seeds, ± is half the 95 % interval of the paired difference` : runs.length > 1 ? "one seed, so no interval: a difference of a few percent may be chance (--seeds 5 tells)" : "one seed";
   return `${seeds}; ${shown(sure * 100)} % of the step time has prices inside what was measured, ${shown(guessed * 100)} % is extrapolated or from data sheets${given > 0 ? `, ${shown(given * 100)} % is declared by the scenario` : ""}`;
 };
 const seedsOf = (document) => (Array.isArray(document.seeds) ? document.seeds.length : num(document.seeds ?? 1));
