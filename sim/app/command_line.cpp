@@ -42,8 +42,11 @@ std::string taken_by(const po::options_description& options, const std::string& 
   if (value == nullptr || value->value_type() == typeid(std::string)) {
     return "";
   }
-  return value->value_type() == typeid(double) ? "; a number is needed"
-                                               : "; a whole number is needed, at most 2147483647";
+  if (value->value_type() == typeid(double)) {
+    return "; a number is needed";
+  }
+  return value->value_type() == typeid(int) ? "; a whole number is needed, at most 2147483647"
+                                            : "; a whole number is needed";
 }
 
 }  // namespace
