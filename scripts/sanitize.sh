@@ -17,14 +17,15 @@ trap 'rm -rf "$work"' EXIT
 build/sanitized/sim/app/epsim compare tests/fuzz/corpus/scenario/small.yaml --policies base,eplb -q -o "$work/compare" >/dev/null
 build/sanitized/sim/app/epsim report "$work/compare" >/dev/null
 
-fuzzers=(build/sanitized/tests/fuzz/fuzz_*)
-export work each=$(((seconds + ${#fuzzers[@]} - 1) / ${#fuzzers[@]}))
+readers=build/sanitized/tests/fuzz/readers.txt
+export work each=$(((seconds + $(wc -l <$readers) - 1) / $(wc -l <$readers)))
 fuzz() {
-  local name=${1##*/fuzz_} leaks=1
+  local name=$1 leaks=1
   mkdir "$work/$name" "$work/$name.found"
   case $name in trace_*) leaks=0 ;; esac  # the HDF5 library leaks on some damaged files
-  if ! ASAN_OPTIONS=detect_leaks=$leaks "$1" -max_total_time=$each -seed=1 -timeout=120 -rss_limit_mb=4096 -print_final_stats=1 \
-    -artifact_prefix="$work/$name.found/" "$work/$name" "tests/fuzz/corpus/$name" >"$work/$name.log" 2>&1; then
+  if ! ASAN_OPTIONS=detect_leaks=$leaks "build/sanitized/tests/fuzz/$2" -max_total_time=$each -seed=1 -timeout=120 \
+    -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$work/$name.found/" "$work/$name" "tests/fuzz/corpus/$name" \
+    >"$work/$name.log" 2>&1; then
     tail -40 "$work/$name.log"
     cp "$work/$name.found"/* . 2>/dev/null || true
     echo "fuzzing: $name failed; the input is in this folder" >&2
@@ -33,4 +34,4 @@ fuzz() {
   echo "fuzzing: $name, $(sed -n 's/stat::number_of_executed_units: //p' "$work/$name.log") inputs, no failure"
 }
 export -f fuzz
-printf '%s\n' "${fuzzers[@]}" | xargs -P "$(nproc)" -I{} bash -c 'fuzz {}'
+xargs -P "$(nproc)" -L1 bash -c 'fuzz "$@"' fuzz <$readers

@@ -1,13 +1,16 @@
-// Fuzz target of one importer (fuzz_setting.h): any bytes either come out as a trace that keeps its promises, or end
+// Fuzz target of one importer (reader.h): any bytes either come out as a trace that keeps its promises, or end
 // in an InputError. Anything else is a bug.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "sim/core/error.h"
-#include "tests/fuzz/fuzz_setting.h"
 #include "tests/fuzz/input_folder.h"
+#include "tests/fuzz/reader.h"
 #include "traces/import/importer.h"
 
 namespace epsim {
@@ -55,12 +58,32 @@ class CheckingSink final : public TraceSink {
   bool begun_ = false;
 };
 
+// The name that an importer expects of its file.
+struct ImportedFile {
+  std::string_view reader, format, file;
+};
+constexpr ImportedFile kFiles[] = {{"sglang", "sglang", "input.json"},
+                                   {"wide_csv", "wide_csv", "input.csv"},
+                                   {"long_csv", "long_csv", "input.csv"},
+                                   {"token_csv", "token_csv", "input.csv"},
+                                   {"token_binary", "token_binary", "input_T2x2.bin"},
+                                   {"npy", "numpy", "input.npy"},
+                                   {"npz", "numpy", "input.npz"},
+                                   {"trtllm", "trtllm", "rank0.safetensors"}};
+
+const ImportedFile& wanted() {
+  const auto* found = std::ranges::find(kFiles, fuzz::reader(), &ImportedFile::reader);
+  return found != std::end(kFiles) ? *found : throw std::invalid_argument("no such importer: " + fuzz::reader());
+}
+
 }  // namespace
 }  // namespace epsim
 
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) { return epsim::fuzz::set_reader(*argc, *argv); }
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const epsim::fuzz::InputFolder folder;
-  static const std::string format = epsim::fuzz::format(), name = epsim::fuzz::file_name();
+  static const std::string format(epsim::wanted().format), name(epsim::wanted().file);
   epsim::ImportOptions options;
   if (format == "trtllm") {
     const std::string meta = R"({"num_experts": 4, "num_experts_per_token": 2})";

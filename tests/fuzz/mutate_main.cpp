@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/core/rng.h"
+#include "tests/fuzz/reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
@@ -68,6 +69,7 @@ void edit(std::string& text, const std::vector<std::string>& seeds, RandomStream
 }  // namespace
 
 int main(int argc, char** argv) {
+  epsim::fuzz::set_reader(argc, argv);
   std::uint64_t runs = 10000;
   std::set<std::filesystem::path> files;  // in a fixed order
   for (int i = 1; i < argc; ++i) {
