@@ -140,7 +140,9 @@ Config open_scenario(const po::variables_map& values) {
   if (values.count("scenario") == 0) {
     throw InputError({}, "name the scenario file, as in experiments/quickstart/deepseek-r1-p4de.yaml");
   }
-  Config config = Config::from_file(shipped_file(values["scenario"].as<std::string>()));
+  const std::string name = values["scenario"].as<std::string>();
+  // What begins so is ours, unless it is there.
+  Config config = Config::from_file(name.starts_with("experiments/") ? own_file(name) : shipped_file(name));
   config.set(assignments_of(values));
   if (values.count("seed") > 0) {
     config.set("seed=" + values["seed"].as<std::string>(), "--seed");

@@ -141,17 +141,6 @@ fs::path program_file() {
   return "/proc/self/exe";  // its file was replaced meanwhile
 }
 
-namespace {
-
-InputError not_shipped(const std::string& name) {
-  return {
-      {name, 0, ""},
-      "the working folder has no such file, nor has epsim's installation; run in epsim's checkout, or install epsim "
-      "with cmake --install."};
-}
-
-}  // namespace
-
 fs::path shipped_file(const std::string& name) {
   std::error_code none;
   if (fs::exists(name, none)) {
@@ -162,16 +151,15 @@ fs::path shipped_file(const std::string& name) {
       return shipped;
     }
   }
-  if (name.starts_with("experiments/")) {
-    throw not_shipped(name);
-  }
   return name;
 }
 
 fs::path own_file(const std::string& name) {
   fs::path file = shipped_file(name);
   if (std::error_code none; !fs::exists(file, none)) {
-    throw not_shipped(name);
+    throw InputError({name, 0, ""},
+                     "this file is epsim's own, and neither the working folder nor epsim's installation has it; run in "
+                     "epsim's checkout, or install epsim with cmake --install.");
   }
   return file;
 }

@@ -34,9 +34,9 @@ InputFile describe_file(const std::filesystem::path& file);
 // The file that this code was loaded from: the program `epsim`, or the Python module.
 std::filesystem::path program_file();
 // `name`, or, where there is no such file or folder, that below share/epsim of a folder above program_file():
-// "experiments/quickstart/..." works from any folder, and an InputError says what to do where it does not.
+// "experiments/quickstart/..." works from any folder.
 std::filesystem::path shipped_file(const std::string& name);
-// As shipped_file(), of a file that epsim asks for, not the user: always an InputError where there is none.
+// As shipped_file(), of a file that epsim asks for, not the user. Throws InputError, with what to do, where there is none.
 std::filesystem::path own_file(const std::string& name);
 // This machine's name, as a part of a file name.
 std::string host_name();
