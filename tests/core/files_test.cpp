@@ -5,9 +5,12 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <thread>
 
 #include "sim/core/error.h"
 #include "tests/support/errors.h"
@@ -255,6 +258,36 @@ TEST_CASE("an output folder that another process writes is refused; what a kille
   CHECK_THROWS_AS(OutputFolder(dir / "out", false, kMarker), InputError);
   out.commit();
   CHECK(entries(dir.path()) == 1);
+}
+
+// What a kill leaves between two renames is neither the old output nor the new one.
+TEST_CASE("an output that is replaced is there at any time") {
+  const TempDir dir;
+  fs::create_directory(dir / "a");
+  fs::create_directory(dir / "b");
+  if (renameat2(AT_FDCWD, (dir / "a").c_str(), AT_FDCWD, (dir / "b").c_str(), RENAME_EXCHANGE) != 0) {
+    MESSAGE("this file system exchanges no names");
+    return;
+  }
+  const auto replace = [&] {
+    OutputFolder out(dir / "run", true, kMarker);
+    write_text(out.path() / kMarker, "x");
+    out.commit();
+  };
+  replace();
+  std::atomic<bool> done{false};
+  std::atomic<int> missing{0};
+  std::thread watcher([&] {
+    while (!done) {
+      missing += access((dir / "run" / kMarker).c_str(), F_OK) != 0;
+    }
+  });
+  for (int i = 0; i < 300; ++i) {
+    replace();
+  }
+  done = true;
+  watcher.join();
+  CHECK(missing == 0);
 }
 
 }  // namespace
