@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <thread>
 #include <typeinfo>
@@ -141,8 +142,9 @@ Config open_scenario(const po::variables_map& values) {
     throw InputError({}, "name the scenario file, as in experiments/quickstart/deepseek-r1-p4de.yaml");
   }
   const std::string name = values["scenario"].as<std::string>();
-  // What begins so is ours, unless it is there.
-  Config config = Config::from_file(name.starts_with("experiments/") ? own_file(name) : shipped_file(name));
+  // Without the folder that our scenarios are in, the name is hardly misspelt.
+  const bool ours = name.starts_with("experiments/") && !std::filesystem::exists(shipped_file("experiments"));
+  Config config = Config::from_file(ours ? own_file(name) : shipped_file(name));
   config.set(assignments_of(values));
   if (values.count("seed") > 0) {
     config.set("seed=" + values["seed"].as<std::string>(), "--seed");

@@ -113,6 +113,8 @@ TEST_CASE("scenario files that are no scenarios") {
   CHECK(run_epsim(dir, "run nowhere.yaml").err.find("nowhere.yaml: there is no such file") != std::string::npos);
   CHECK(run_epsim(dir, "run experiments/nowhere.yaml").err.find("run in epsim's checkout, or install") !=
         std::string::npos);
+  std::filesystem::create_directory(dir / "experiments");  // the folder is there, and the name misspelt
+  CHECK(run_epsim(dir, "run experiments/nowhere.yaml").err.find("there is no such file") != std::string::npos);
   const Outcome bad = run_epsim(dir, "run bad.yaml");
   CHECK(bad.exit_code == 2);
   CHECK(bad.err.find("bad.yaml:") != std::string::npos);
