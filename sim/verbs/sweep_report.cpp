@@ -155,7 +155,7 @@ const ResultTable* named_table(const SweepOutcome& done, std::string_view name) 
 }
 
 // "+27.9 +- 0.5", of the policy that serves most in each combination.
-std::string winners_text(const ResultTable& winners) {
+std::string winners_text(const SweepRequest& request, const ResultTable& winners, bool one_seed) {
   TextTable table;
   const std::size_t axes = winners.columns.size() - 6, over = axes + 4, failed = axes + 5;
   const bool failures =
@@ -183,18 +183,25 @@ std::string winners_text(const ResultTable& winners) {
       cells.push_back(printable(text_of(row[failed])));
     }
   }
+  const char* also = !one_seed                                   ? " and its 95 % interval lies above zero"
+                     : request.measure == SweepMeasure::kGoodput ? " and more than twice the search's tolerance"
+                                                                 : "";
   const std::string rule = fmt::format(
-      "a policy wins if it gains more than {:.4g} % over the one in `over`; with one seed the gain must also exceed "
-      "twice "
-      "the search's tolerance, with several its 95 % interval must lie above zero",
-      100 * kLeastGain);
+      "a policy wins if it gains more than {:.4g} % in requests/s over the one in `over`{}; where none does, that one "
+      "stays",
+      100 * kLeastGain, also);
   return rendered(table, rows, "winners.csv") + wrapped(rule, kColumns, 0) + "\nwinners.svg has the same as a map\n";
 }
 
-// "+0.020 +- 0.003" of the three cells from `at` on, times `scale`.
-std::string gain_text(const std::vector<Cell>& row, std::size_t at, double scale) {
-  const double mean = scale * number_of(row[at]), half = scale * number_of(row[at + 2]) - mean;
-  return fmt::format("{:+.3g}", mean) + (std::isfinite(half) ? fmt::format(" +- {:.2g}", half) : "");
+// "+0.1460 +- 0.0031" of the three cells from `at` on, and "+5.2 +- 0.1", of a share in per cent.
+std::string gain_text(const std::vector<Cell>& row, std::size_t at) {
+  const double mean = number_of(row[at]), half = number_of(row[at + 2]) - mean;
+  return (mean == 0 ? "0" : fmt::format("{:+#.4g}", mean)) + (std::isfinite(half) ? " +- " + rounded(half) : "");
+}
+
+std::string share_text(const std::vector<Cell>& row, std::size_t at) {
+  const double mean = number_of(row[at]), half = number_of(row[at + 2]) - mean;
+  return signed_percent(mean) + (std::isfinite(half) ? " +- " + percent(half) : "");
 }
 
 std::string gains_text(const ResultTable& gains) {
@@ -211,8 +218,8 @@ std::string gains_text(const ResultTable& gains) {
     for (std::size_t c = 0; c < lead; ++c) {
       cells.push_back(printable(text_of(row[c])));
     }
-    cells.push_back(gain_text(row, lead, 1));
-    cells.push_back(gain_text(row, lead + 3, 100));
+    cells.push_back(gain_text(row, lead));
+    cells.push_back(share_text(row, lead + 3));
   }
   return rendered(table, rows, "gains.csv");
 }
@@ -235,7 +242,7 @@ std::string sweep_text(const SweepRequest& request, const SweepOutcome& done) {
   return (intervals != nullptr ? intervals_table(request, *intervals) : results_table(request, results)) +
          overload_note(results) + (best.empty() ? "" : fmt::format("\n{}\n", wrapped(best, kColumns, 0))) +
          (gains != nullptr ? "\n" + gains_text(*gains) : "") +
-         (winners != nullptr ? "\n" + winners_text(*winners) : "");
+         (winners != nullptr ? "\n" + winners_text(request, *winners, intervals == nullptr) : "");
 }
 
 std::string failures_text(const SweepOutcome& done) {

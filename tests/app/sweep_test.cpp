@@ -291,6 +291,9 @@ axes:
   CHECK(winners.starts_with(
       "loads,winner,gain_mean,gain_interval95_low,gain_interval95_high,over,not_compared\neven,contiguous,0,"));
   CHECK(winners.find("\nhot,eplb,0.") != std::string::npos);
+  // The rule below the table is that of several seeds at one rate.
+  CHECK(done.out.find("`over` and its 95 % interval") != std::string::npos);
+  CHECK(done.out.find("tolerance") == std::string::npos);
   // What others have to gain over is the reference, wherever it stands in the list.
   REQUIRE(
       run_epsim(dir, "sweep study.yaml -o turned --policies eplb,contiguous --only-listed --set requests.rate=2000/s")
