@@ -284,7 +284,7 @@ std::string fragile_words(const CapacityPlan& plan, const CapacityOption& option
     }
   }
   return (fails.empty() ? "" : "Fragile: " + fails + ".") + (fails.empty() || kept.empty() ? "" : " ") +
-         (kept.empty() ? "" : "It also holds with: " + kept + ".");
+         (kept.empty() ? "" : "The recommended deployment also holds with: " + kept + ".");
 }
 
 std::string options_table(const CapacityPlan& plan) {

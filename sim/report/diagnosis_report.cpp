@@ -115,16 +115,16 @@ std::string answer_text(const Diagnosis& d, const BalanceVerdict& v, double wort
       return fmt::format("OFF: EPLB at best, {}, brings {}; {} % would be worth it", what, gain, percent(worth));
     case BalanceAnswer::kUnsure:
       if (too_short(d)) {
-        return fmt::format("UNSURE: {} brings {}, by a plan made from windows too short to tell; record longer ones",
-                           what, gain);
+        return fmt::format(
+            "UNSURE: EPLB {} brings {}, by a plan made from windows too short to tell; record longer ones", what, gain);
       }
       return low_of(v.net) > worth
                  ? fmt::format(
-                       "UNSURE: {} brings {}, but the plan is scored on the counts that it was made from; give a "
+                       "UNSURE: EPLB {} brings {}, but the plan is scored on the counts that it was made from; give a "
                        "later recording",
                        what, gain)
                  : fmt::format(
-                       "UNSURE: {} brings {}, which may be more or less than the {} % that are worth it; record "
+                       "UNSURE: EPLB {} brings {}, which may be more or less than the {} % that are worth it; record "
                        "more, or add --seeds",
                        what, gain, percent(worth));
   }

@@ -116,8 +116,8 @@ TEST_CASE("what fails first as demand grows is told, and a skew that turns the a
   const CapacityPlan plan = plan_of("ttft.p99<1s", {option});
   test::check_contains(why_words(plan) + capacity_text(plan),
                        {"Demand may grow by 10 %; at 20 % ttft.p99<1s fails.",
-                        "Fragile: experts half again as skewed: ttft.p99<1s fails.", "also holds with: an instance",
-                        "demand +20 %", "950.0", "holds"});
+                        "Fragile: experts half again as skewed: ttft.p99<1s fails.",
+                        "The recommended deployment also holds with: an instance", "demand +20 %", "950.0", "holds"});
 }
 
 TEST_CASE("an option that holds where the first fails wins there") {

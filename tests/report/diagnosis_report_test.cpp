@@ -72,7 +72,7 @@ TEST_CASE("a plan that is scored on its own counts is no evidence for it, but ma
   good.kept = bad.kept = {1};
   const BalanceVerdict unsure = verdict_of(good, kWorth);
   CHECK(unsure.answer == BalanceAnswer::kUnsure);
-  check_contains(unsure.text, {"give a later recording"});
+  check_contains(unsure.text, {"UNSURE: EPLB with ", "give a later recording"});
   CHECK(verdict_of(bad, kWorth).answer == BalanceAnswer::kOff);
   check_contains(lines_of(good), {"unknown from one window"});
 }
