@@ -32,8 +32,8 @@ void add_goodput_options(po::options_description& options) {
       "slo", word(),
       "search for the highest rate at which this holds, instead of the knee: 'ttft.p99<2s,tpot.p99<50ms,e2e.mean<30s' "
       "bounds statistics (mean, p50, p90, p95, p99); 'ttft<2s,tpot<50ms,attainment>=0.99' bounds each request, and the "
-      "share of requests that must meet all such bounds (0.99 unless given). ttft: arrival to first token; tpot (or "
-      "itl): a request's mean gap between tokens; e2e: arrival to last token. Quote it: < is the shell's")(
+      "share of requests that must meet all such bounds (0.99 unless given). ttft: arrival to first token; tpot: "
+      "a request's mean gap between tokens; e2e: arrival to last token. Quote it: < is the shell's")(
       "tolerance", word(), "relative width at which the search ends; default 0.02")(
       "sensitivity", word(), "other values of k to report; default 1.5,2,2.5,4,5,8,16")(
       "rates", word(), "requests/s to probe besides those that the search chooses, as in 2,2.5,3")(

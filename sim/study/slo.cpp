@@ -40,11 +40,11 @@ Words words_of(const std::string& term) {
 
 LatencyMetric metric_of(const std::string& name) {
   if (name == "itl") {
-    return LatencyMetric::kTpot;
+    fail("itl: single gaps between tokens have no bound; tpot bounds the mean gap of a request.");
   }
   const auto* found = std::find(std::begin(kMetrics), std::end(kMetrics), name);
   if (found == std::end(kMetrics)) {
-    fail(unknown_name("latency", name, {"ttft", "tpot", "itl", "e2e", "attainment"}));
+    fail(unknown_name("latency", name, {"ttft", "tpot", "e2e", "attainment"}));
   }
   return static_cast<LatencyMetric>(found - kMetrics);
 }

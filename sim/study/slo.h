@@ -4,9 +4,8 @@
 //   ttft<2s, attainment>=0.95                   a bound for each request, and the share of requests that must meet all
 //                                               such bounds (0.99 unless given)
 //
-// ttft: arrival to first token. tpot: a request's mean gap between tokens, (last - first token) / (output tokens - 1);
-// `itl` is another name for it. e2e: arrival to last token. Statistics: mean, p50, p90, p95, p99. `=` may stand for `<`
-// and `>=`.
+// ttft: arrival to first token. tpot: a request's mean gap between tokens, (last - first token) / (output tokens - 1).
+// e2e: arrival to last token. Statistics: mean, p50, p90, p95, p99. `=` may stand for `<` and `>=`.
 #pragma once
 
 #include <string>

@@ -208,7 +208,7 @@ GoodputOptions options_of(const std::string& slo) {
 }  // namespace
 
 TEST_CASE("SLO: terms, their names, and what is refused") {
-  const Slo slo = parse_slo("ttft.p99<2s, itl.mean<=50ms,e2e=1min,attainment>=0.95");
+  const Slo slo = parse_slo("ttft.p99<2s, tpot.mean<=50ms,e2e=1min,attainment>=0.95");
   REQUIRE(slo.terms.size() == 3);
   CHECK(slo.terms[0].metric == LatencyMetric::kTtft);
   CHECK(slo.terms[0].stat == LatencyStat::kP99);
@@ -223,8 +223,9 @@ TEST_CASE("SLO: terms, their names, and what is refused") {
     std::vector<std::string> says;
   };
   for (const Wrong& wrong :
-       {Wrong{"tftt<2s", {"tftt", "ttft"}}, Wrong{"ttft.p98<2s", {"p98", "p99"}}, Wrong{"ttft<2", {"unit", "ms"}},
-        Wrong{"ttft>2s", {"upper bound"}}, Wrong{"ttft<2s,ttft<3s", {"twice"}}, Wrong{"ttft.p99<0s", {"positive"}},
+       {Wrong{"tftt<2s", {"tftt", "ttft"}}, Wrong{"itl.p99<50ms", {"single gaps", "tpot"}},
+        Wrong{"ttft.p98<2s", {"p98", "p99"}}, Wrong{"ttft<2", {"unit", "ms"}}, Wrong{"ttft>2s", {"upper bound"}},
+        Wrong{"ttft<2s,ttft<3s", {"twice"}}, Wrong{"ttft.p99<0s", {"positive"}},
         Wrong{"attainment>=0.9", {"name at least one"}},
         Wrong{"ttft.p99<2s,attainment>=0.9", {"there are none", "ttft<2s"}},
         Wrong{"ttft<2s,attainment>=99", {"between 0 and 1"}}, Wrong{"ttft<2s,attainment<0.9", {"lower bound"}},
