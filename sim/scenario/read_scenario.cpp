@@ -238,6 +238,8 @@ ReadSystem system_reader(const Config& config, const Scenario& s) {
 // `whole`: the scenario that this is a label's system of; null: it stands alone.
 Scenario read_with(const Config& config, const std::vector<std::string>& labels, const Scenario* whole) {
   ConfigReader root = config.root();
+  root.check(!root.has("format"), "format",
+             "no scenario has this key. A routing model is named by one: `loads: {kind: model, path: FILE}`.");
   Sections sections(root);
   Scenario s;
   sections.read("name", {}, [&] {

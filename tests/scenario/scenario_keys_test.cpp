@@ -109,6 +109,13 @@ plan_loads: {kind: uniform}
   CHECK(std::string(e.what()).find("unknown key") == std::string::npos);
 }
 
+TEST_CASE("a routing model in place of a scenario is told in one error") {
+  const auto e = test::error_of<InputError>(
+      [] { read_scenario(Config::from_text("format: epsim-routing-model\nversion: 1\nname: x\n", "mine.yaml"), {}); });
+  test::check_contains(e.what(), {"mine.yaml:1", "format", "loads: {kind: model, path: FILE}"});
+  CHECK(std::string(e.what()).find("version") == std::string::npos);
+}
+
 TEST_CASE("errors between keys are told of every section that can be read") {
   const InputErrors e = errors_of(R"(name: x
 cluster: {node: p4de.24xlarge, nodes: 2}
