@@ -17,7 +17,7 @@ VERBS = {
     "compare": ["compare", SMALL, "--policies", "base,eplb", "--seeds", "5", "--set", "requests.count=400"],
     "sweep": ["sweep", SMALL, "--vary", "requests.rate=10/s,20/s,40/s", "--vary", "cluster.nodes=1,2", "--policies",
               "base,eplb"],
-    "goodput": ["goodput", SMALL, "--policies", "base,eplb", "--slo", "ttft.p99<200ms"],
+    "goodput": ["goodput", SMALL, "--policies", "base,eplb", "--slo", "ttft.p99<200ms", "--tolerance", "0.1"],
     "reproduce": ["reproduce", os.path.join(REPOSITORY, "experiments/craft/claims.yaml"), "--quick", "--only", "C17", "--set",
                   "plan_loads.steps=10", "--set", "requests.output_tokens=8"],
     "capacity": ["capacity", "--model", "olmoe-1b-7b", "--rate", "20/s", "--input-tokens", "700", "--output-tokens", "50",
