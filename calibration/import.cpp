@@ -237,7 +237,7 @@ class Importer {
     if (!is("kv_cache_dtype", cache())) {
       return;
     }
-    const double length = table_.op == "mla_prefill" ? number("isl") : number("isl") + number("step");
+    const double length = number("isl") + (table_.op.starts_with("mla_decode") ? number("step") : 0);
     out_.add(std::array{number("batch_size"), length, number("num_heads")}, seconds());
   }
 

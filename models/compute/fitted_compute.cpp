@@ -50,6 +50,9 @@ FittedCompute::FittedCompute(const FittedProfile& profile, const std::string& ca
     tabulate_experts(*experts, model);
   }
   prefill_ = take(profile, prefill_op(model), gpu);
+  if (!prefill_) {  // not every table has prompts that fill an fp8 cache
+    prefill_ = take(profile, prefill_op(model, WeightType::kBf16), gpu);
+  }
   decode_ = take(profile, decode_op(model), gpu);
 }
 

@@ -26,16 +26,19 @@ std::string attention_op(const MoeSpec& model, std::string_view phase, WeightTyp
   return fmt::format("{}_{}{}{}", mla ? "mla" : "gqa", phase, width, dtype_of(cache).suffix);
 }
 
+WeightType cache_of(const MoeSpec& model) { return model.bytes_per_kv == 1 ? WeightType::kFp8 : WeightType::kBf16; }
+
 }  // namespace
 
 std::string dense_op(const MoeSpec& model, WeightsOf part) {
   return fmt::format("dense_gemm{}", dtype_of(model.weights_of(part)).suffix);
 }
 std::string experts_op(const MoeSpec& model) { return fmt::format("grouped_gemm{}", dtype_of(model.dtype).suffix); }
-std::string prefill_op(const MoeSpec& model) { return attention_op(model, "prefill", WeightType::kBf16); }
-std::string decode_op(const MoeSpec& model) {
-  return attention_op(model, "decode", model.bytes_per_kv == 1 ? WeightType::kFp8 : WeightType::kBf16);
+std::string prefill_op(const MoeSpec& model, WeightType cache) { return attention_op(model, "prefill", cache); }
+std::string prefill_op(const MoeSpec& model) {
+  return prefill_op(model, model.attention.kind == AttentionKind::kMla ? cache_of(model) : WeightType::kBf16);
 }
+std::string decode_op(const MoeSpec& model) { return attention_op(model, "decode", cache_of(model)); }
 
 bool has_kernels(const FittedProfile* fits, const GpuSpec& gpu, const MoeSpec& model) {
   return model.dtype == WeightType::kBf16 ||

@@ -14,6 +14,7 @@ std::string dense_op(const MoeSpec& model, WeightsOf part);
 std::string experts_op(const MoeSpec& model);
 // Empty where no table measures such heads: MLA that is not DeepSeek's.
 std::string prefill_op(const MoeSpec& model);
+std::string prefill_op(const MoeSpec& model, WeightType cache);  // of a cache that need not be the model's
 std::string decode_op(const MoeSpec& model);
 
 // Whether products with the model's weights were measured, and the GPU has them; bf16 has them everywhere.
