@@ -9,7 +9,7 @@ class Node {
   replaceChildren(...parts) { this.parts = []; this.append(...parts); }
   setAttribute() {}
   addEventListener() {}
-  get textContent() { return this.parts.map((part) => (part instanceof Node ? part.textContent : part)).join(""); }
+  get textContent() { return this.parts.map((part) => (part instanceof Node ? part.textContent : part)).join("").replaceAll("\u00a0", " "); }
   set textContent(text) { this.parts = [text]; }
 }
 
@@ -114,3 +114,4 @@ assert.doesNotMatch(grows(0), /all instances/);
 // The charts of a reproduction are named in words.
 const figures = { rows: [["a", "p", "near_knee", "itl_mean_ms", 1]], texts: (name) => [figures.rows[0][["setup", "policy", "study", "metric"].indexOf(name)]], numbers: () => [1] };
 assert.equal(page({ definitions }, ["setupBars"]).setupBars(figures, ["p"], "near_knee", "itl_mean_ms").title, "ITL mean: near knee");
+assert.equal(page({ definitions }, ["el"]).el("p", {}, "5 % of 7 %").parts[0], "5\u00a0% of 7\u00a0%");  // no line break between them
