@@ -8,6 +8,7 @@
 #include "sim/core/check.h"
 #include "sim/core/text.h"
 #include "sim/scenario/scenario.h"
+#include "sim/study/capacity_scenario.h"
 #include "sim/study/job_runner.h"
 
 namespace epsim {
@@ -361,7 +362,7 @@ CapacityRow CapacityChain::layout_row(const CapacityDesign& layout) {
     row.bound = runs_.bound({row.design, 1});
   } catch (const InputError& e) {
     row.status = CapacityStatus::kDoesNotFit;
-    row.reason = e.what();
+    row.reason = refusal(e);
     return row;
   }
   row.reason = "the peak rate of their GPUs";

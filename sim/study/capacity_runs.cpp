@@ -279,7 +279,7 @@ CapacityAnswer CapacityRuns::kept(const std::string& what, const std::vector<Cap
       return run();
     } catch (const InputError& e) {
       CapacityAnswer refused;
-      refused.refused = e.what();
+      refused.refused = refusal(e);
       return refused;
     }
   });

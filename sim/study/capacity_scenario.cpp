@@ -31,4 +31,8 @@ Config capacity_scenario(const CapacityQuestion& question, const std::vector<Cap
   return config;
 }
 
+std::string refusal(const InputError& error) {
+  return error.place.key.empty() ? error.problem : fmt::format("`{}`: {}", error.place.key, error.problem);
+}
+
 }  // namespace epsim

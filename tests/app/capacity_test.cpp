@@ -180,6 +180,13 @@ TEST_CASE("capacity sizes a dense model's instances, which may share a node") {
   CHECK(large.exit_code == 3);
   check_contains(large.out, {"None fits; the largest, 1/8 x DGX-H100",
                              "its reserves and the weights in the static pool", "GiB. More GPUs or"});
+  // A prompt beyond what the memory leaves: the reason names the key, not a line of a file that no user wrote.
+  const Outcome reserved =
+      run_epsim(dir,
+                "capacity --model kimi-k2 --nodes p4de.24xlarge --sizes 4 --rate 1/s --input-tokens "
+                "41000000 --output-tokens 8 --ttft p99=2s --quick -q -o reserved");
+  CHECK(reserved.exit_code == 3);
+  check_contains(reserved.out, {"contiguous: `serving.mem_fraction_static`: SGLang"});
 }
 
 // 72 GPUs divide neither 256 experts nor 128 heads; a tray of a GB200 rack has 4.
