@@ -115,3 +115,5 @@ assert.doesNotMatch(grows(0), /all instances/);
 const figures = { rows: [["a", "p", "near_knee", "itl_mean_ms", 1]], texts: (name) => [figures.rows[0][["setup", "policy", "study", "metric"].indexOf(name)]], numbers: () => [1] };
 assert.equal(page({ definitions }, ["setupBars"]).setupBars(figures, ["p"], "near_knee", "itl_mean_ms").title, "ITL mean: near knee");
 assert.equal(page({ definitions }, ["el"]).el("p", {}, "5 % of 7 %").parts[0], "5\u00a0% of 7\u00a0%");  // no line break between them
+assert.equal(page({ definitions }, ["percent"]).percent(-0.0002), "0.0 %");
+assert.equal(page({ definitions }, ["percent"]).percent(-0.002), "−0.2 %");

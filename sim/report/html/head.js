@@ -3,7 +3,10 @@
 // The scenario of a folder, or of the nearest one below it that has one.
 const scenarioOf = (root) => report.scenarios[root] ?? report.scenarios[Object.keys(report.scenarios).find((folder) => root === "" || folder.startsWith(root + "/"))] ?? null;
 const lastPart = (path) => String(path).split("/").filter((part) => part !== "" && part !== "config.json").at(-1);
-const percent = (share, digits = 1) => `${share >= 0 ? "+" : "−"}${Math.abs(share * 100).toFixed(digits)} %`;
+const percent = (share, digits = 1) => {
+  const text = Math.abs(share * 100).toFixed(digits);
+  return `${Number(text) === 0 ? "" : share > 0 ? "+" : "−"}${text} %`;
+};
 
 const engineName = (key) => String(key ?? "").replace(/^sglang_/, "SGLang ").replace(/^vllm_/, "vLLM ").replace(/^trtllm_/, "TensorRT-LLM ").replaceAll("_", ".");
 const modelName = (scenario) => lastPart(scenario.model?.architecture ?? scenario.model?.config ?? scenario.model?.path ?? "model");
