@@ -15,6 +15,7 @@
 #include "sim/app/trace_verbs.h"
 #include "sim/core/files.h"
 #include "sim/core/quantity.h"
+#include "sim/core/refuse.h"
 
 namespace epsim::app {
 
@@ -27,18 +28,15 @@ using Json = nlohmann::ordered_json;
 double quantity(const po::variables_map& values, const char* option, const char* dimension) {
   std::string problem;
   const auto parsed = parse_quantity(values[option].as<std::string>(), dimension, problem);
-  if (!parsed) {
-    throw InputError({"", 0, option}, problem);
-  }
+  refuse_if(!parsed, option, problem);
   return *parsed;
 }
 
 // Data-sheet rates: those of a catalogue GPU, or as the options state them.
 MachineRates read_rates(const po::variables_map& values, const std::string& machine) {
   if (values.count("bf16") > 0 || values.count("fp8") > 0 || values.count("bandwidth") > 0) {
-    if (values.count("bf16") == 0 || values.count("fp8") == 0 || values.count("bandwidth") == 0) {
-      throw InputError({}, "state --bf16, --fp8 and --bandwidth together, or none of them.");
-    }
+    refuse_if(values.count("bf16") == 0 || values.count("fp8") == 0 || values.count("bandwidth") == 0, "",
+              "state --bf16, --fp8 and --bandwidth together, or none of them.");
     return {quantity(values, "bf16", "flop rate"), quantity(values, "fp8", "flop rate"),
             quantity(values, "bandwidth", "byte rate")};
   }
@@ -57,9 +55,7 @@ LinkRates read_link_rates(const po::variables_map& values) {
 
 std::filesystem::path required_folder(const po::variables_map& values) {
   const std::optional<std::filesystem::path> folder = named_folder(values);
-  if (!folder) {
-    throw InputError({"", 0, "output"}, "name the folder to write, as in -o FOLDER.");
-  }
+  refuse_if(!folder, "output", "name the folder to write, as in -o FOLDER.");
   return *folder;
 }
 

@@ -13,6 +13,7 @@
 #include "sim/core/choice.h"
 #include "sim/core/mapped.h"
 #include "sim/core/quantity.h"
+#include "sim/core/refuse.h"
 #include "sim/scenario/engine_defaults.h"
 #include "sim/scenario/scenario_keys.h"
 
@@ -138,9 +139,8 @@ void print_warnings(const Scenario& scenario) {
 }
 
 Config open_scenario(const po::variables_map& values) {
-  if (values.count("scenario") == 0) {
-    throw InputError({}, "name the scenario file, as in experiments/quickstart/deepseek-r1-p4de.yaml");
-  }
+  refuse_if(values.count("scenario") == 0, "",
+            "name the scenario file, as in experiments/quickstart/deepseek-r1-p4de.yaml");
   const std::string name = values["scenario"].as<std::string>();
   // Without the folder that our scenarios are in, the name is hardly misspelt.
   const bool ours = name.starts_with("experiments/") && !std::filesystem::exists(shipped_file("experiments"));
@@ -168,10 +168,8 @@ void add_calibration_option(po::options_description& options) {
 
 std::size_t workers_of(const po::variables_map& values) {
   const int threads = values["threads"].as<int>();
-  if (threads < 0 || threads > 4096) {
-    throw InputError({"", 0, "threads"},
-                     fmt::format("{} is not a number of threads from 0 (all cores) to 4096.", threads));
-  }
+  refuse_if(threads < 0 || threads > 4096, "threads",
+            fmt::format("{} is not a number of threads from 0 (all cores) to 4096.", threads));
   return threads > 0 ? static_cast<std::size_t>(threads) : std::max(1U, std::thread::hardware_concurrency());
 }
 

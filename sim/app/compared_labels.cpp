@@ -6,6 +6,7 @@
 #include "sim/app/command_line.h"
 #include "sim/cluster/prepare.h"
 #include "sim/core/mapped.h"
+#include "sim/core/refuse.h"
 #include "sim/scenario/compared_policies.h"
 #include "sim/scenario/read_scenario.h"
 
@@ -29,9 +30,8 @@ void add_comparison_options(boost::program_options::options_description& options
 }
 
 void check_comparison_options(const boost::program_options::variables_map& values) {
-  if (values["split"].as<bool>() && values["only-listed"].as<bool>()) {
-    throw InputError({"", 0, "only-listed"}, "--split needs contiguous and base; leave out one of the two options.");
-  }
+  refuse_if(values["split"].as<bool>() && values["only-listed"].as<bool>(), "only-listed",
+            "--split needs contiguous and base; leave out one of the two options.");
 }
 
 ComparedLabels compared_labels(const boost::program_options::variables_map& values,

@@ -6,6 +6,7 @@
 #include "sim/app/command_line.h"
 #include "sim/app/seeds.h"
 #include "sim/app/trace_verbs.h"
+#include "sim/core/refuse.h"
 #include "sim/report/diagnosis_report.h"
 #include "sim/study/diagnosis.h"
 #include "sim/study/job_runner.h"
@@ -48,9 +49,7 @@ int exit_code(BalanceAnswer answer) {
 int give_answer(const po::variables_map& values) {
   interrupted();  // from here on, Ctrl-C is ours
   const double worth = values["worth"].as<double>() / 100;
-  if (!(worth >= 0 && worth < 1)) {
-    throw InputError({"", 0, "worth"}, "a gain in per cent from 0 to 100, as in 2.5.");
-  }
+  refuse_if(!(worth >= 0 && worth < 1), "worth", "a gain in per cent from 0 to 100, as in 2.5.");
   const JsonOutput json(values);
   DiagnosisQuestion question = read_question(request_of(values));
   print_warnings(question.by_seed.front());

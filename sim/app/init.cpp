@@ -9,6 +9,7 @@
 #include "models/catalogue/catalogue.h"
 #include "sim/app/command_line.h"
 #include "sim/cluster/prepare.h"
+#include "sim/core/refuse.h"
 #include "sim/scenario/new_scenario.h"
 
 namespace epsim::app {
@@ -21,9 +22,9 @@ namespace {
 void read_pd(const std::string& text, NewScenario& out) {
   std::istringstream in(text);
   char colon = 0;
-  if (!(in >> out.prefill >> colon >> out.decode) || colon != ':' || !in.eof() || out.prefill < 1 || out.decode < 1) {
-    throw InputError({"", 0, "pd"}, fmt::format("'{}' is not PREFILL:DECODE in nodes, as in 4:8.", text));
-  }
+  refuse_if(
+      !(in >> out.prefill >> colon >> out.decode) || colon != ':' || !in.eof() || out.prefill < 1 || out.decode < 1,
+      "pd", fmt::format("'{}' is not PREFILL:DECODE in nodes, as in 4:8.", text));
 }
 
 // Lines of a section that have a default with a source, as comments.
@@ -47,10 +48,8 @@ std::vector<std::string> serving_of(const po::variables_map& values) {
   if (values.count("serving") > 0) {
     for (const std::string& text : values["serving"].as<std::vector<std::string>>()) {
       const std::size_t equals = text.find('=');
-      if (equals == 0 || equals >= text.size() - 1) {
-        throw InputError({"", 0, "serving"},
-                         fmt::format("'{}' is not KEY=VALUE, as in mem_fraction_static=0.8.", text));
-      }
+      refuse_if(equals == 0 || equals >= text.size() - 1, "serving",
+                fmt::format("'{}' is not KEY=VALUE, as in mem_fraction_static=0.8.", text));
       out.push_back(fmt::format("{}: {}", text.substr(0, equals), text.substr(equals + 1)));
     }
   }
@@ -82,17 +81,15 @@ std::string with_defaults(const NewScenario& r) {
 // GPUs used of each node; 0: all. An instance has a power of two of a rack's 72, which divide neither heads nor experts.
 int gpus_used(const po::variables_map& values, const NodeSpec& node) {
   if (values.count("gpus") == 0) {
-    if (node.gpus_per_host < node.gpus) {
-      throw InputError({"", 0, "gpus"}, fmt::format("{} is a rack of {} GPUs: say how many of them an instance has, as "
-                                                    "in --gpus 8 or --gpus 64.",
-                                                    node.name, node.gpus));
-    }
+    refuse_if(node.gpus_per_host < node.gpus, "gpus",
+              fmt::format("{} is a rack of {} GPUs: say how many of them an instance has, as "
+                          "in --gpus 8 or --gpus 64.",
+                          node.name, node.gpus));
     return 0;
   }
   const int gpus = values["gpus"].as<int>();
-  if (gpus < 1 || gpus > node.gpus) {
-    throw InputError({"", 0, "gpus"}, fmt::format("{} GPUs of each node: {} has 1 to {}.", gpus, node.name, node.gpus));
-  }
+  refuse_if(gpus < 1 || gpus > node.gpus, "gpus",
+            fmt::format("{} GPUs of each node: {} has 1 to {}.", gpus, node.name, node.gpus));
   return gpus;
 }
 
@@ -122,23 +119,18 @@ int init_verb(const std::vector<std::string>& words) {
                                   "defaults on that hardware as comments, each with its source.\n",
                                   options, {});
   for (const char* key : {"model", "node"}) {
-    if (values.count(key) == 0) {
-      throw InputError({"", 0, key}, "this option is required, as in: epsim init --model deepseek-r1 --node dgx-h200");
-    }
+    refuse_if(values.count(key) == 0, key,
+              "this option is required, as in: epsim init --model deepseek-r1 --node dgx-h200");
   }
   NewScenario request{values["engine"].as<std::string>(), from_anywhere(values["model"].as<std::string>()),
                       from_anywhere(values["node"].as<std::string>()), values["dtype"].as<std::string>()};
   request.serving = serving_of(values);
   request.nodes = values["nodes"].as<int>();
-  if (request.nodes < 1) {
-    throw InputError({"", 0, "nodes"}, fmt::format("{} nodes: an instance has at least one.", request.nodes));
-  }
+  refuse_if(request.nodes < 1, "nodes", fmt::format("{} nodes: an instance has at least one.", request.nodes));
   request.gpus_per_node = gpus_used(values, find_node(request.node).spec);
   if (values.count("pd") > 0) {
-    if (!values["nodes"].defaulted()) {
-      throw InputError({"", 0, "nodes"},
-                       "--pd says how many nodes each of its two instances has; give one of the two.");
-    }
+    refuse_if(!values["nodes"].defaulted(), "nodes",
+              "--pd says how many nodes each of its two instances has; give one of the two.");
     read_pd(values["pd"].as<std::string>(), request);
   }
   const FileOutput out(values, "-");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "sim/core/text.h"
 #include "sim/scenario/scenario_keys.h"
 
@@ -64,9 +65,7 @@ std::vector<const ScenarioKey*> keys_below(const std::string& prefix) {
       sections.push_back(top_of(key.path));
     }
   }
-  if (out.empty()) {
-    throw InputError({}, unknown_name("key", prefix, sections));
-  }
+  refuse_if(out.empty(), "", unknown_name("key", prefix, sections));
   return out;
 }
 

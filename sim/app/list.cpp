@@ -15,6 +15,7 @@
 #include "sim/app/command_line.h"
 #include "sim/app/keys.h"
 #include "sim/core/files.h"
+#include "sim/core/refuse.h"
 #include "sim/core/text.h"
 #include "sim/scenario/network_options.h"
 #include "sim/scheduler/engines.h"
@@ -171,9 +172,8 @@ int list_topic(const std::string& wanted, const JsonOutput& json) {
       all[section.key] = section.rows;
     }
   }
-  if (!wanted.empty() && std::find(names.begin(), names.end(), wanted) == names.end()) {
-    throw InputError({}, unknown_name("topic", wanted, names));
-  }
+  refuse_if(!wanted.empty() && std::find(names.begin(), names.end(), wanted) == names.end(), "",
+            unknown_name("topic", wanted, names));
   json.print(all.dump(2) + "\n");
   return 0;
 }
@@ -192,35 +192,25 @@ int list_keys(const po::variables_map& values, const JsonOutput& json) {
 int draw_topology(const po::variables_map& values) {
   const TopologyPlan network = read_topology(Config::from_file(shipped_file(values["topology"].as<std::string>())));
   const int nodes = values["nodes"].as<int>();
-  if (nodes < 1) {
-    throw InputError({"", 0, "nodes"}, fmt::format("{} nodes cannot be drawn; 1 or more can.", nodes));
-  }
+  refuse_if(nodes < 1, "nodes", fmt::format("{} nodes cannot be drawn; 1 or more can.", nodes));
   const FileOutput out(values, "-");
-  if (!out.to_standard_output() && out.path().extension() != ".dot") {
-    throw InputError({out.path().string(), 0, "output"},
-                     "a topology is written as a Graphviz graph: name the file .dot; `dot -Tsvg` draws it.");
-  }
+  refuse_if(!out.to_standard_output() && out.path().extension() != ".dot", {out.path().string(), 0, "output"},
+            "a topology is written as a Graphviz graph: name the file .dot; `dot -Tsvg` draws it.");
   out.write(to_dot(network, nodes), "topology");
   return 0;
 }
 
 // Options that only one of the uses takes would be passed over in silence by the others.
 void check_use(const po::variables_map& values, bool topology, bool keys) {
-  if (!topology && values.count("output") > 0) {
-    throw InputError({"", 0, "output"}, "this option is for --topology; lists go to standard output.");
-  }
-  if (!topology && !values["nodes"].defaulted()) {
-    throw InputError({"", 0, "nodes"}, "this option is for --topology; lists have no number of nodes.");
-  }
-  if (topology && (values["json"].as<bool>() || values.count("topic") > 0)) {
-    throw InputError({"", 0, "topology"}, "a drawing takes neither --json nor a topic.");
-  }
-  if (values["markdown"].as<bool>() && (!keys || values["json"].as<bool>() || values.count("prefix") > 0)) {
-    throw InputError({"", 0, "markdown"}, "this option is for `epsim list keys` alone.");
-  }
-  if (!keys && values.count("prefix") > 0) {
-    throw InputError({}, "too many arguments: only `epsim list keys` takes a second one.");
-  }
+  refuse_if(!topology && values.count("output") > 0, "output",
+            "this option is for --topology; lists go to standard output.");
+  refuse_if(!topology && !values["nodes"].defaulted(), "nodes",
+            "this option is for --topology; lists have no number of nodes.");
+  refuse_if(topology && (values["json"].as<bool>() || values.count("topic") > 0), "topology",
+            "a drawing takes neither --json nor a topic.");
+  refuse_if(values["markdown"].as<bool>() && (!keys || values["json"].as<bool>() || values.count("prefix") > 0),
+            "markdown", "this option is for `epsim list keys` alone.");
+  refuse_if(!keys && values.count("prefix") > 0, "", "too many arguments: only `epsim list keys` takes a second one.");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "sim/core/error.h"
 #include "sim/core/files.h"
+#include "sim/core/refuse.h"
 
 namespace epsim::app {
 
@@ -16,29 +17,21 @@ constexpr const char* kStandardOutput = "-";
 
 std::string output_name(const po::variables_map& values, const std::string& fallback) {
   const std::string name = values.count("output") > 0 ? values["output"].as<std::string>() : fallback;
-  if (name.empty()) {
-    throw InputError({"", 0, "output"}, "name the file to write, as in -o FILE.");
-  }
+  refuse_if(name.empty(), "output", "name the file to write, as in -o FILE.");
   return name;
 }
 
 void check_file(const fs::path& file, bool overwrite) {
   std::error_code ignored;
   const InputPlace at{file.string(), 0, ""};
-  if (fs::is_directory(file, ignored)) {
-    throw InputError(at, "this is a folder; name a file.");
-  }
-  if (fs::exists(file, ignored) && !fs::is_regular_file(file, ignored)) {
-    throw InputError(at,
-                     "this is a device or a pipe, which the file would replace; name a file, or - for standard "
-                     "output.");
-  }
-  if (fs::exists(file, ignored) && !overwrite) {
-    throw InputError(at, "the file exists; name another, or add --overwrite to replace it.");
-  }
-  if (file.has_parent_path() && !fs::is_directory(file.parent_path(), ignored)) {
-    throw InputError(at, "there is no such folder to write the file to.");
-  }
+  refuse_if(fs::is_directory(file, ignored), at, "this is a folder; name a file.");
+  refuse_if(fs::exists(file, ignored) && !fs::is_regular_file(file, ignored), at,
+            "this is a device or a pipe, which the file would replace; name a file, or - for standard "
+            "output.");
+  refuse_if(fs::exists(file, ignored) && !overwrite, at,
+            "the file exists; name another, or add --overwrite to replace it.");
+  refuse_if(file.has_parent_path() && !fs::is_directory(file.parent_path(), ignored), at,
+            "there is no such folder to write the file to.");
 }
 
 }  // namespace
@@ -96,11 +89,9 @@ void FileOutput::write(const std::string& text, const std::string& label) const 
 
 fs::path hdf5_output(const po::variables_map& values) {
   const fs::path file = output_name(values, "");
-  if (file == kStandardOutput) {
-    throw InputError({"", 0, "output"},
-                     "the file is HDF5, which cannot be written to standard output; name a file. `epsim trace convert` "
-                     "makes text of it.");
-  }
+  refuse_if(file == kStandardOutput, "output",
+            "the file is HDF5, which cannot be written to standard output; name a file. `epsim trace convert` "
+            "makes text of it.");
   check_file(file, values["overwrite"].as<bool>());
   return file;
 }
@@ -110,10 +101,8 @@ std::optional<fs::path> named_folder(const po::variables_map& values) {
     return std::nullopt;
   }
   const fs::path folder = values["output"].as<std::string>();
-  if (folder == kStandardOutput) {
-    throw InputError({"", 0, "output"},
-                     "the results are a folder, which cannot be written to standard output; name a folder.");
-  }
+  refuse_if(folder == kStandardOutput, "output",
+            "the results are a folder, which cannot be written to standard output; name a folder.");
   return folder;
 }
 

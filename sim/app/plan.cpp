@@ -8,6 +8,7 @@
 
 #include "sim/app/command_line.h"
 #include "sim/core/files.h"
+#include "sim/core/refuse.h"
 #include "sim/verbs/plan_explain.h"
 #include "sim/verbs/plan_report.h"
 #include "sim/verbs/plan_request.h"
@@ -55,20 +56,16 @@ Config open_request(const po::variables_map& values) {
 }
 
 int plan_request(const po::variables_map& values) {
-  if (values.count("request") == 0) {
-    throw InputError({}, "name the request, as in: epsim plan request.json -o plan.json");
-  }
+  refuse_if(values.count("request") == 0, "", "name the request, as in: epsim plan request.json -o plan.json");
   const std::string format = checked_plan_format(values["format"].as<std::string>());
   const bool explain = values["explain"].as<bool>(), to_file = values.count("output") > 0;
   const JsonOutput json(values);
   const Config config = open_request(values);
-  if (!to_file && !explain && !json.wanted()) {
-    throw InputError({}, "name the file for the plan, as in -o plan.json, or -o - for standard output");
-  }
+  refuse_if(!to_file && !explain && !json.wanted(), "",
+            "name the file for the plan, as in -o plan.json, or -o - for standard output");
   const auto target = to_file ? std::make_unique<FileOutput>(values) : nullptr;
-  if (json.wanted() && to_file && target->to_standard_output()) {
-    throw InputError({}, "both --json and -o - write to standard output; name a file for the plan.");
-  }
+  refuse_if(json.wanted() && to_file && target->to_standard_output(), "",
+            "both --json and -o - write to standard output; name a file for the plan.");
   const PlanRequest request = read_plan_request(config);
   const PlacementPlan plan = make_plan(request);
   const PlanFigures figures = plan_figures(plan, request);

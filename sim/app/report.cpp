@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "sim/app/command_line.h"
+#include "sim/core/refuse.h"
 #include "sim/report/folder_report.h"
 
 namespace epsim::app {
@@ -17,15 +18,13 @@ fs::path default_target(const fs::path& place) {
 }
 
 void check_name(const fs::path& target) {
-  if (target.extension() != ".html" && target.extension() != ".htm") {
-    throw InputError({target.string(), 0, ""}, "a report's name ends in .html, so that a browser opens it.");
-  }
+  refuse_if(target.extension() != ".html" && target.extension() != ".htm", {target.string(), 0, ""},
+            "a report's name ends in .html, so that a browser opens it.");
 }
 
 int report(const po::variables_map& values) {
-  if (values.count("folder") == 0) {
-    throw InputError({}, "name the output of another verb, as in: epsim report out/quickstart -o report.html");
-  }
+  refuse_if(values.count("folder") == 0, "",
+            "name the output of another verb, as in: epsim report out/quickstart -o report.html");
   const fs::path place = values["folder"].as<std::string>();
   const std::string html = report_of(place, EPSIM_VERSION);
   const FileOutput out(values, default_target(place).string());

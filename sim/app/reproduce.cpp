@@ -8,6 +8,7 @@
 #include "sim/app/shared_study.h"
 #include "sim/core/files.h"
 #include "sim/core/quantity.h"
+#include "sim/core/refuse.h"
 #include "sim/reproduce/reproduction.h"
 #include "sim/study/job_runner.h"
 
@@ -19,9 +20,8 @@ namespace fs = std::filesystem;
 namespace {
 
 ReproductionRequest request_of(const po::variables_map& values) {
-  if (values.count("paper") == 0) {
-    throw InputError({}, "name the paper, or a file of claims, as in: epsim reproduce craft --quick");
-  }
+  refuse_if(values.count("paper") == 0, "",
+            "name the paper, or a file of claims, as in: epsim reproduce craft --quick");
   ReproductionRequest out{.paper = values["paper"].as<std::string>()};
   if (values.count("only") > 0) {
     out.only = split_list(values["only"].as<std::string>());

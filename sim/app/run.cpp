@@ -17,6 +17,7 @@
 #include "sim/cluster/run_policy.h"
 #include "sim/core/files.h"
 #include "sim/core/mapped.h"
+#include "sim/core/refuse.h"
 #include "sim/core/text.h"
 #include "sim/report/progress.h"
 #include "sim/report/ranking.h"
@@ -286,9 +287,7 @@ int compare_verb(const std::vector<std::string>& words) {
       "A policy is a name of `epsim list policies` or an entry of the scenario's `policies:` section.\n",
       options, {"scenario"});
   const std::vector<std::string> labels = option_list(values, "policies");
-  if (labels.empty()) {
-    throw InputError({}, "name the policies to compare, as in --policies base,eplb");
-  }
+  refuse_if(labels.empty(), "", "name the policies to compare, as in --policies base,eplb");
   const ComparedLabels all = compared_labels(values, labels);
   std::vector<Scenario> by_seed = scenarios_by_seed(values, all.labels, {});
   print_note(values, all.note);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "sim/app/command_line.h"
+#include "sim/core/refuse.h"
 #include "sim/scenario/read_scenario.h"
 
 namespace epsim::app {
@@ -24,9 +25,7 @@ void add_seeds_option(po::options_description& options, int fallback) {
 std::vector<Scenario> scenarios_by_seed(const po::variables_map& values, const std::vector<std::string>& labels,
                                         const std::vector<std::string>& assignments) {
   const int seeds = values["seeds"].as<int>();
-  if (seeds < 1 || seeds > kMostSeeds) {
-    throw InputError({"", 0, "seeds"}, fmt::format("{} seeds; 1 to {} are allowed.", seeds, kMostSeeds));
-  }
+  refuse_if(seeds < 1 || seeds > kMostSeeds, "seeds", fmt::format("{} seeds; 1 to {} are allowed.", seeds, kMostSeeds));
   std::vector<Scenario> out;
   for (int s = 0; s < seeds; ++s) {
     Config config = open_scenario(values);

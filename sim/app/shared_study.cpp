@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "sim/app/command_line.h"
+#include "sim/core/refuse.h"
 #include "sim/study/job_runner.h"
 
 namespace epsim::app {
@@ -34,17 +35,12 @@ Shard shard_of(const po::variables_map& values) {
   const auto first = std::from_chars(text.data(), end, index);
   const bool slash = first.ec == std::errc() && first.ptr != end && *first.ptr == '/';
   const auto second = slash ? std::from_chars(first.ptr + 1, end, count) : first;
-  if (!slash || second.ec != std::errc() || second.ptr != end) {
-    throw InputError(place, fmt::format("'{}' is not a part; write i/n, as in 3/8.", text));
-  }
+  refuse_if(!slash || second.ec != std::errc() || second.ptr != end, place,
+            fmt::format("'{}' is not a part; write i/n, as in 3/8.", text));
   constexpr std::size_t kMost = 100000;
-  if (count < 1 || count > kMost || index < 1 || index > count) {
-    throw InputError(
-        place, fmt::format("there is no part {} of {}; 1/n to n/n are allowed, n at most {}.", index, count, kMost));
-  }
-  if (values.count("output") == 0) {
-    throw InputError(place, "name the folder that all parts share, as in -o out/study.");
-  }
+  refuse_if(count < 1 || count > kMost || index < 1 || index > count, place,
+            fmt::format("there is no part {} of {}; 1/n to n/n are allowed, n at most {}.", index, count, kMost));
+  refuse_if(values.count("output") == 0, place, "name the folder that all parts share, as in -o out/study.");
   return {index - 1, count};
 }
 
@@ -54,11 +50,9 @@ SharedStudy::SharedStudy(const po::variables_map& values) : shard_(shard_of(valu
   if (farm_ == nullptr) {
     return;
   }
-  if (values.count("output") == 0 || !shard_.whole()) {
-    throw InputError({"", 0, shard_.whole() ? "output" : "shard"},
-                     shard_.whole() ? "name the folder that all ranks share, as in -o out/study."
-                                    : "the ranks of mpirun share the whole study; leave --shard out.");
-  }
+  refuse_if(values.count("output") == 0 || !shard_.whole(), shard_.whole() ? "output" : "shard",
+            shard_.whole() ? "name the folder that all ranks share, as in -o out/study."
+                           : "the ranks of mpirun share the whole study; leave --shard out.");
   if (quiet() && std::freopen("/dev/null", "w", stdout) == nullptr) {
     throw RunFailed("/dev/null cannot be written.");
   }

@@ -13,6 +13,7 @@
 #include "sim/app/results_folder.h"
 #include "sim/app/shared_study.h"
 #include "sim/app/sweep_slurm.h"
+#include "sim/core/refuse.h"
 #include "sim/core/text.h"
 #include "sim/report/format.h"
 #include "sim/report/progress.h"
@@ -46,14 +47,10 @@ SweepRequest request_of(const po::variables_map& values, std::vector<SweepAxis> 
       request.axes.push_back(parse_axis(text));
     }
   }
-  if (request.axes.empty()) {
-    throw InputError({}, "name what varies, as in --vary requests.rate=4/s,6/s,8/s");
-  }
+  refuse_if(request.axes.empty(), "", "name what varies, as in --vary requests.rate=4/s,6/s,8/s");
   request.policies = option_list(values, "policies");
   const std::string measure = values["measure"].as<std::string>();
-  if (measure != "run" && measure != "goodput") {
-    throw InputError({"", 0, "measure"}, unknown_name("measure", measure, {"run", "goodput"}));
-  }
+  refuse_if(measure != "run" && measure != "goodput", "measure", unknown_name("measure", measure, {"run", "goodput"}));
   request.measure = measure == "run" ? SweepMeasure::kRun : SweepMeasure::kGoodput;
   request.goodput = read_goodput_options(values);
   return request;
@@ -64,18 +61,15 @@ void refuse_search_options(const po::variables_map& values) {
   po::options_description search;
   add_goodput_options(search);
   for (const auto& option : search.options()) {
-    if (values.count(option->long_name()) > 0) {
-      throw InputError({"", 0, option->long_name()}, "this option is for --measure goodput.");
-    }
+    refuse_if(values.count(option->long_name()) > 0, option->long_name(), "this option is for --measure goodput.");
   }
 }
 
 void check_policies(const std::vector<std::string>& policies) {
   for (std::size_t i = 0; i < policies.size(); ++i) {
-    if (std::find(policies.begin() + static_cast<std::ptrdiff_t>(i) + 1, policies.end(), policies[i]) !=
-        policies.end()) {
-      throw InputError({"", 0, "policies"}, fmt::format("{} is named twice.", policies[i]));
-    }
+    refuse_if(
+        std::find(policies.begin() + static_cast<std::ptrdiff_t>(i) + 1, policies.end(), policies[i]) != policies.end(),
+        "policies", fmt::format("{} is named twice.", policies[i]));
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "sim/core/error.h"
 #include "sim/core/files.h"
+#include "sim/core/refuse.h"
 #include "sim/core/text.h"
 
 namespace epsim::app {
@@ -59,25 +60,18 @@ void add_slurm_options(po::options_description& options) {
 void check_slurm_options(const po::variables_map& values) {
   const bool slurm = values["slurm"].as<bool>();
   for (const char* option : {"array", "partition", "time"}) {
-    if (!slurm && values.count(option) > 0) {
-      throw InputError({"", 0, option}, "this option is for --slurm.");
-    }
+    refuse_if(!slurm && values.count(option) > 0, option, "this option is for --slurm.");
   }
-  if (!slurm && values["submit"].as<bool>()) {
-    throw InputError({"", 0, "submit"}, "this option is for --slurm.");
-  }
+  refuse_if(!slurm && values["submit"].as<bool>(), "submit", "this option is for --slurm.");
   if (!slurm) {
     return;
   }
-  if (values.count("output") == 0) {
-    throw InputError({"", 0, "slurm"}, "name a folder that all nodes share, as in -o /shared/study.");
-  }
-  if (values.count("shard") > 0) {
-    throw InputError({"", 0, "slurm"}, "the array sets the shards; leave --shard out.");
-  }
-  if (values.count("array") > 0 && (values["array"].as<int>() < 1 || values["array"].as<int>() > kMostParts)) {
-    throw InputError({"", 0, "array"},
-                     fmt::format("{} is not a number of parts from 1 to {}.", values["array"].as<int>(), kMostParts));
+  refuse_if(values.count("output") == 0, "slurm", "name a folder that all nodes share, as in -o /shared/study.");
+  refuse_if(values.count("shard") > 0, "slurm", "the array sets the shards; leave --shard out.");
+  if (values.count("array") > 0) {
+    const int parts = values["array"].as<int>();
+    refuse_if(parts < 1 || parts > kMostParts, "array",
+              fmt::format("{} is not a number of parts from 1 to {}.", parts, kMostParts));
   }
 }
 

@@ -5,7 +5,7 @@
 #include <iostream>
 
 #include "sim/app/trace_verbs.h"
-#include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "sim/core/text.h"
 
 namespace epsim::app {
@@ -76,10 +76,8 @@ std::deque<OpenedTrace> open_traces(const po::variables_map& values, const std::
     add_import_options(of_recordings);
     for (const auto& option : of_recordings.options()) {
       const std::string& name = option->long_name();
-      if (values.count(name) > 0 && !values[name].defaulted()) {
-        throw InputError({files.front(), 0, "--" + name},
-                         "this trace says all that about itself; the option is for recordings of other programs.");
-      }
+      refuse_if(values.count(name) > 0 && !values[name].defaulted(), {files.front(), 0, "--" + name},
+                "this trace says all that about itself; the option is for recordings of other programs.");
     }
   }
   return out;
@@ -87,9 +85,7 @@ std::deque<OpenedTrace> open_traces(const po::variables_map& values, const std::
 
 std::int64_t whole_number(const std::string& text, const std::string& option) {
   const std::optional<std::int64_t> value = number_from<std::int64_t>(text);
-  if (!value || *value < 0) {
-    throw InputError({"", 0, option}, fmt::format("'{}' is not a whole number of 0 or more.", text));
-  }
+  refuse_if(!value || *value < 0, option, fmt::format("'{}' is not a whole number of 0 or more.", text));
   return *value;
 }
 
@@ -102,9 +98,7 @@ std::vector<int> number_list(const po::variables_map& values, const char* option
 }
 
 std::string argument(const po::variables_map& values, const std::string& name, const std::string& what) {
-  if (values.count(name) == 0) {
-    throw InputError({}, fmt::format("name {}; --help shows how.", what));
-  }
+  refuse_if(values.count(name) == 0, "", fmt::format("name {}; --help shows how.", what));
   return values[name].as<std::string>();
 }
 

@@ -6,6 +6,7 @@
 
 #include "sim/app/trace_verbs.h"
 #include "sim/core/files.h"
+#include "sim/core/refuse.h"
 #include "traces/commands/trace_commands.h"
 #include "traces/export/exporter.h"
 
@@ -22,15 +23,12 @@ void read_range(const po::variables_map& values, const char* option, std::int64_
   }
   const std::string text = values[option].as<std::string>();
   const std::size_t colon = text.find(':');
-  if (colon == std::string::npos) {
-    throw InputError({"", 0, option}, fmt::format("'{}' is not a range; write first:end, the end left out.", text));
-  }
+  refuse_if(colon == std::string::npos, option,
+            fmt::format("'{}' is not a range; write first:end, the end left out.", text));
   first = colon > 0 ? whole_number(text.substr(0, colon), option) : 0;
   if (colon + 1 < text.size()) {
     const std::int64_t end = whole_number(text.substr(colon + 1), option);
-    if (end <= first) {
-      throw InputError({"", 0, option}, fmt::format("the range '{}' is empty.", text));
-    }
+    refuse_if(end <= first, option, fmt::format("the range '{}' is empty.", text));
     count = end - first;
   }
 }
@@ -64,9 +62,8 @@ int trace_info_words(const std::vector<std::string>& words) {
   json.print(trace_summary_json(trace));
   if (values.count("heatmap") > 0) {
     const std::filesystem::path picture = values["heatmap"].as<std::string>();
-    if (std::filesystem::exists(picture) && !values["overwrite"].as<bool>()) {
-      throw InputError({picture.string(), 0, ""}, "this file exists; name another, or add --overwrite to replace it.");
-    }
+    refuse_if(std::filesystem::exists(picture) && !values["overwrite"].as<bool>(), {picture.string(), 0, ""},
+              "this file exists; name another, or add --overwrite to replace it.");
     write_file_atomically(picture, trace_heatmap_svg(trace));
     std::cout << "heatmap: " << picture.string() << "\n";
   }

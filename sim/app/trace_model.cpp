@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "sim/app/trace_verbs.h"
+#include "sim/core/refuse.h"
 #include "traces/commands/trace_commands.h"
 #include "traces/routing_model/compare.h"
 #include "traces/routing_model/presets.h"
@@ -56,9 +57,8 @@ int trace_generate_words(const std::vector<std::string>& words) {
     }
   }
   for (const char* option : {"sources", "tokens-per-row"}) {
-    if (request.tokens && !values[option].defaulted()) {
-      throw InputError({"", 0, option}, "single tokens have no rows; it goes with --rows.");
-    }
+    refuse_if(request.tokens && !values[option].defaulted(), option,
+              "single tokens have no rows; it goes with --rows.");
   }
   request.sources = values["sources"].as<int>();
   request.tokens_per_row = values["tokens-per-row"].as<std::int64_t>();

@@ -10,6 +10,7 @@
 #include "sim/cluster/run_details.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/core/files.h"
+#include "sim/core/refuse.h"
 #include "sim/core/text.h"
 #include "sim/scenario/read_scenario.h"
 
@@ -21,9 +22,7 @@ constexpr const char* kFacts = "experiments/validation";
 void refuse(const boost::program_options::variables_map& values, std::initializer_list<const char*> options,
             const char* why) {
   for (const char* option : options) {
-    if (values.count(option) > 0 && !values[option].defaulted()) {
-      throw InputError({"", 0, option}, why);
-    }
+    refuse_if(values.count(option) > 0 && !values[option].defaulted(), option, why);
   }
 }
 

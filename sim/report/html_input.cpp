@@ -10,6 +10,7 @@
 
 #include "sim/core/error.h"
 #include "sim/core/files.h"
+#include "sim/core/refuse.h"
 #include "sim/report/goodput_writer.h"
 
 namespace epsim {
@@ -51,11 +52,8 @@ void check_document(const fs::path& file, const std::string& text) {
   const Json json = parse(file, text);
   const Json format = json.is_object() && json.contains("format") ? json.at("format") : Json(nullptr);
   const bool of_slo = file.filename() == "goodput.json" && format == kGoodputFormat;
-  if (format != kKnownFormat && !of_slo) {
-    throw InputError(
-        {file.string(), 0, "format"},
-        fmt::format("{} is not a format that this program reads; it reads {}.", format.dump(), kKnownFormat));
-  }
+  refuse_if(format != kKnownFormat && !of_slo, {file.string(), 0, "format"},
+            fmt::format("{} is not a format that this program reads; it reads {}.", format.dump(), kKnownFormat));
 }
 
 // A plan by its first bytes, whatever it is called: looked at before reading, as other files may be large.
@@ -71,9 +69,7 @@ void check_plan(const fs::path& file, const std::string& text) {
   const Json json = parse(file, text);
   for (const char* key : {"policy", "num_gpus", "num_layers", "num_experts", "balancedness_before",
                           "balancedness_after", "logcnt", "memory_per_gpu_bytes"}) {
-    if (!json.contains(key)) {
-      throw InputError({file.string(), 0, key}, "this key is required in a plan and missing.");
-    }
+    refuse_if(!json.contains(key), {file.string(), 0, key}, "this key is required in a plan and missing.");
   }
 }
 
@@ -198,9 +194,7 @@ class Collector {
 
 ReportInput read_report_input(const fs::path& place) {
   std::error_code ignored;
-  if (!fs::exists(place, ignored)) {
-    throw InputError({place.string(), 0, ""}, "there is no such folder or file.");
-  }
+  refuse_if(!fs::exists(place, ignored), {place.string(), 0, ""}, "there is no such folder or file.");
   const bool one_file = !fs::is_directory(place, ignored);
   const fs::path full = fs::absolute(place).lexically_normal();
   const fs::path clean = full.has_filename() ? full : full.parent_path();  // "out/" is called "out"
@@ -210,17 +204,12 @@ ReportInput read_report_input(const fs::path& place) {
   } else {
     collector.folder(clean, 0);
   }
-  if (fs::exists(clean / "reproduce.json", ignored) && !fs::exists(clean / "claims.json", ignored)) {
-    throw InputError({place.string(), 0, ""},
-                     "this reproduction is not finished; rerun the command that began it to continue.");
-  }
-  if (!collector.found()) {
-    throw InputError(
-        {place.string(), 0, ""},
-        one_file ? "this is not a plan of `epsim plan`; name its file, or the folder of another verb."
-                 : "there is nothing to report on: no capacity.json, claims.json, comparison.json, goodput.json, "
-                   "served.json, summary.json, sweep.json and no plan is in this folder.");
-  }
+  refuse_if(fs::exists(clean / "reproduce.json", ignored) && !fs::exists(clean / "claims.json", ignored),
+            {place.string(), 0, ""}, "this reproduction is not finished; rerun the command that began it to continue.");
+  refuse_if(!collector.found(), {place.string(), 0, ""},
+            one_file ? "this is not a plan of `epsim plan`; name its file, or the folder of another verb."
+                     : "there is nothing to report on: no capacity.json, claims.json, comparison.json, goodput.json, "
+                       "served.json, summary.json, sweep.json and no plan is in this folder.");
   ReportInput out = collector.take();
   out.title = clean.filename().string();
   return out;

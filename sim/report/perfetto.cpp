@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "sim/core/text.h"
 
 namespace epsim {
@@ -14,12 +15,11 @@ constexpr std::int64_t kMostSteps = 1000;
 
 std::int64_t whole_number(const std::string& text, std::string_view digits) {
   const std::optional<std::int64_t> value = number_from<std::int64_t>(digits);
-  if (!value || *value < 0) {
-    throw InputError({"", 0, "timeline"}, fmt::format("'{}' is neither a step, as in 100, nor steps N to N + k, as in "
-                                                      "100:3, nor slowest, slowest-prefill, slowest-decode or "
-                                                      "slowest-mixed.",
-                                                      text));
-  }
+  refuse_if(!value || *value < 0, "timeline",
+            fmt::format("'{}' is neither a step, as in 100, nor steps N to N + k, as in "
+                        "100:3, nor slowest, slowest-prefill, slowest-decode or "
+                        "slowest-mixed.",
+                        text));
   return *value;
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "sim/study/branches.h"
 #include "sim/study/goodput_curve.h"
 #include "sim/study/goodput_store.h"
@@ -258,22 +259,15 @@ GoodputSearch search_once(const SearchTarget& target, const GoodputSearch* led, 
 GoodputSearch search_by_protocol(SearchTarget target, GoodputOptions options, const OnLoadPoint& on_load_point,
                                  const OnLoadPoint& quiet) {
   const std::size_t count = target.protocol_requests;
-  if (options.slo.any()) {
-    throw InputError(
-        {"", 0, "protocol.count"},
-        "`all` applies to the TTFT knee only; a search for an SLO needs a steady state. Remove `count`, or the SLO.");
-  }
+  refuse_if(
+      options.slo.any(), "protocol.count",
+      "`all` applies to the TTFT knee only; a search for an SLO needs a steady state. Remove `count`, or the SLO.");
   const RequestTrace part = first_of(target.longer ? *target.longer(count) : *target.trace, count);
-  if (options.branches) {
-    throw InputError({"", 0, "branches"},
-                     "runs of `protocol` start empty and need not be steady, so there is one start. Remove --branches, "
-                     "or `protocol`.");
-  }
-  if (part.requests.size() < count) {
-    throw InputError(
-        {target.trace->source, 0, "protocol.requests"},
-        fmt::format("the recording has {} requests, and a run is to have {}.", part.requests.size(), count));
-  }
+  refuse_if(options.branches, "branches",
+            "runs of `protocol` start empty and need not be steady, so there is one start. Remove --branches, "
+            "or `protocol`.");
+  refuse_if(part.requests.size() < count, {target.trace->source, 0, "protocol.requests"},
+            fmt::format("the recording has {} requests, and a run is to have {}.", part.requests.size(), count));
   const RequestTrace run = first_of(part, count);
   target.trace = &run;
   options.count_all = true;
@@ -403,22 +397,17 @@ void check_lasting(const Scenario& scenario) {
         "would be in some of the runs alone. Use at: 0s without until: the rate is then that of the "
         "hardware with the fault. `epsim run` and `epsim compare` show one that comes and goes.");
   }
-  if (scenario.loads != nullptr && scenario.loads->changes()) {
-    throw InputError(
-        {"", 0, "loads"},
-        "a search runs each rate for as long as its verdict needs, so loads that change at a time would be "
-        "those of some of the runs alone. Search with the loads of each time; `epsim run` and `epsim "
-        "compare` show the change.");
-  }
+  refuse_if(scenario.loads != nullptr && scenario.loads->changes(), "loads",
+            "a search runs each rate for as long as its verdict needs, so loads that change at a time would be "
+            "those of some of the runs alone. Search with the loads of each time; `epsim run` and `epsim "
+            "compare` show the change.");
 }
 
 void check_searched(const Scenario& scenario) {
-  if (scenario.requests.closed_loop.concurrency > 0) {
-    throw InputError({"", 0, "requests.kind"},
-                     "the clients of a closed loop send at the rate at which they are answered, so there is no rate to "
-                     "search. Compare concurrencies with `epsim sweep --vary requests.concurrency=16,64,256`, or give "
-                     "requests a rate (kind: poisson).");
-  }
+  refuse_if(scenario.requests.closed_loop.concurrency > 0, "requests.kind",
+            "the clients of a closed loop send at the rate at which they are answered, so there is no rate to "
+            "search. Compare concurrencies with `epsim sweep --vary requests.concurrency=16,64,256`, or give "
+            "requests a rate (kind: poisson).");
   check_lasting(scenario);
 }
 
@@ -449,11 +438,7 @@ GoodputOptions by_protocol(GoodputOptions options, const Scenario& scenario) {
 }
 
 void validate(const GoodputOptions& o) {
-  const auto require = [](bool holds, const char* option, const std::string& problem) {
-    if (!holds) {
-      throw InputError({"", 0, option}, problem);
-    }
-  };
+  const auto require = [](bool holds, const char* option, const char* problem) { refuse_if(!holds, option, problem); };
   const auto share = [](double value) { return value >= 0 && value < 1; };
   require(std::isfinite(o.k) && o.k > 1, "k", "the knee's TTFT is k times that of an idle instance: k must exceed 1.");
   for (const double k : o.sensitivity) {

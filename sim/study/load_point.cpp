@@ -9,6 +9,7 @@
 #include "sim/cluster/run_series.h"
 #include "sim/core/error.h"
 #include "sim/core/mapped.h"
+#include "sim/core/refuse.h"
 #include "sim/core/statistics.h"
 
 namespace epsim {
@@ -37,9 +38,7 @@ struct MeasuredPart {
 
 MeasuredPart whole_of(std::span<const RequestRecord> requests) {
   const MeasuredPart all{0, requests.size(), requests.front().arrival, requests.back().arrival};
-  if (all.to <= all.from) {
-    throw InputError({"", 0, "requests"}, "all requests arrive at once; a rate needs arrivals apart in time.");
-  }
+  refuse_if(all.to <= all.from, "requests", "all requests arrive at once; a rate needs arrivals apart in time.");
   return all;
 }
 
@@ -48,18 +47,14 @@ MeasuredPart measured_part(std::span<const RequestRecord> requests, std::size_t 
   MeasuredPart part;
   part.begin = first + static_cast<std::size_t>(n * options.warmup_share);
   part.end = requests.size() - static_cast<std::size_t>(n * options.drain_share);
-  if (part.end < part.begin + kLeast) {
-    throw InputError(
-        {"", 0, "requests"},
-        fmt::format("{} requests leave {} between warm-up and drain; at least {} are needed to recognize a "
-                    "steady state from one that is not.",
-                    requests.size() - first, part.end > part.begin ? part.end - part.begin : 0, kLeast));
-  }
+  refuse_if(part.end < part.begin + kLeast, "requests",
+            fmt::format("{} requests leave {} between warm-up and drain; at least {} are needed to recognize a "
+                        "steady state from one that is not.",
+                        requests.size() - first, part.end > part.begin ? part.end - part.begin : 0, kLeast));
   part.from = requests[part.begin].arrival;
   part.to = requests[std::min(part.end, requests.size() - 1)].arrival;
-  if (part.to <= part.from) {
-    throw InputError({"", 0, "requests"}, "all measured requests arrive at once; a rate needs arrivals apart in time.");
-  }
+  refuse_if(part.to <= part.from, "requests",
+            "all measured requests arrive at once; a rate needs arrivals apart in time.");
   return part;
 }
 

@@ -10,6 +10,7 @@
 
 #include "sim/core/error.h"
 #include "sim/core/quantity.h"
+#include "sim/core/refuse.h"
 #include "sim/core/text.h"
 
 namespace epsim {
@@ -19,8 +20,6 @@ constexpr std::string_view kMetrics[] = {"ttft", "tpot", "e2e"};
 constexpr std::string_view kStats[] = {"each", "mean", "p50", "p90", "p95", "p99"};
 constexpr double kShares[] = {0, 0, 0.50, 0.10, 0.05, 0.01};
 
-[[noreturn]] void fail(const std::string& problem) { throw InputError({"", 0, "slo"}, problem); }
-
 // One "NAME<VALUE" of the list, cut at its sign.
 struct Words {
   std::string metric, stat, sign, value;
@@ -28,9 +27,8 @@ struct Words {
 
 Words words_of(const std::string& term) {
   const std::size_t at = term.find_first_of("<>=");
-  if (at == std::string::npos) {
-    fail(fmt::format("'{}' has no bound; write ttft<2s, ttft.p99<2s or attainment>=0.99.", term));
-  }
+  refuse_if(at == std::string::npos, "slo",
+            fmt::format("'{}' has no bound; write ttft<2s, ttft.p99<2s or attainment>=0.99.", term));
   const std::size_t end = term.find_first_not_of("<>=", at);
   const std::string name = term.substr(0, at);
   const std::size_t dot = name.find('.');
@@ -39,13 +37,10 @@ Words words_of(const std::string& term) {
 }
 
 LatencyMetric metric_of(const std::string& name) {
-  if (name == "itl") {
-    fail("itl: single gaps between tokens have no bound; tpot bounds the mean gap of a request.");
-  }
+  refuse_if(name == "itl", "slo",
+            "itl: single gaps between tokens have no bound; tpot bounds the mean gap of a request.");
   const auto* found = std::find(std::begin(kMetrics), std::end(kMetrics), name);
-  if (found == std::end(kMetrics)) {
-    fail(unknown_name("latency", name, {"ttft", "tpot", "e2e", "attainment"}));
-  }
+  refuse_if(found == std::end(kMetrics), "slo", unknown_name("latency", name, {"ttft", "tpot", "e2e", "attainment"}));
   return static_cast<LatencyMetric>(found - kMetrics);
 }
 
@@ -54,37 +49,28 @@ LatencyStat stat_of(const std::string& term, const std::string& name) {
   if (name.empty() && term.find('.') == std::string::npos) {
     return LatencyStat::kEach;
   }
-  if (found == std::end(kStats)) {
-    fail(unknown_name("statistic", name, {"mean", "p50", "p90", "p95", "p99"}));
-  }
+  refuse_if(found == std::end(kStats), "slo", unknown_name("statistic", name, {"mean", "p50", "p90", "p95", "p99"}));
   return static_cast<LatencyStat>(found - kStats);
 }
 
 double attainment_of(const Words& words) {
   const double value = number_from<double>(words.value).value_or(0);
-  if (!(value > 0 && value < 1)) {
-    fail(fmt::format("attainment is a share of the requests between 0 and 1, as in attainment>=0.99; '{}' is not.",
-                     words.value));
-  }
-  if (words.sign != ">=" && words.sign != "=" && words.sign != ">") {
-    fail("attainment is a lower bound: write attainment>=0.99.");
-  }
+  refuse_if(!(value > 0 && value < 1), "slo",
+            fmt::format("attainment is a share of the requests between 0 and 1, as in attainment>=0.99; '{}' is not.",
+                        words.value));
+  refuse_if(words.sign != ">=" && words.sign != "=" && words.sign != ">", "slo",
+            "attainment is a lower bound: write attainment>=0.99.");
   return value;
 }
 
 SloTerm term_of(const std::string& text, const Words& words) {
   SloTerm out{metric_of(words.metric), stat_of(text.substr(0, text.find_first_of("<>=")), words.stat), {}};
-  if (words.sign != "<" && words.sign != "<=" && words.sign != "=") {
-    fail(fmt::format("{} is an upper bound: write {}<2s.", words.metric, words.metric));
-  }
+  refuse_if(words.sign != "<" && words.sign != "<=" && words.sign != "=", "slo",
+            fmt::format("{} is an upper bound: write {}<2s.", words.metric, words.metric));
   std::string problem;
   const std::optional<double> bound = parse_quantity(words.value, "time", problem);
-  if (!bound) {
-    fail(problem);
-  }
-  if (!(*bound > 0) || !std::isfinite(*bound)) {
-    fail("a bound must be positive.");
-  }
+  refuse_if(!bound, "slo", problem);
+  refuse_if(!(*bound > 0) || !std::isfinite(*bound), "slo", "a bound must be positive.");
   out.bound = Seconds{*bound};
   return out;
 }
@@ -129,9 +115,7 @@ Slo parse_slo(const std::string& text) {
     }
     const Words words = words_of(term);
     if (words.metric == "attainment" && words.stat.empty()) {
-      if (attainment) {
-        fail("attainment is given twice.");
-      }
+      refuse_if(attainment, "slo", "attainment is given twice.");
       slo.attainment = attainment_of(words);
       attainment = true;
       continue;
@@ -139,19 +123,16 @@ Slo parse_slo(const std::string& text) {
     const SloTerm next = term_of(term, words);
     const bool known = std::any_of(slo.terms.begin(), slo.terms.end(),
                                    [&](const SloTerm& t) { return t.metric == next.metric && t.stat == next.stat; });
-    if (known) {
-      fail(fmt::format("'{}' bounds what another term bounds: the same latency and statistic is given twice.", term));
-    }
+    refuse_if(
+        known, "slo",
+        fmt::format("'{}' bounds what another term bounds: the same latency and statistic is given twice.", term));
     slo.terms.push_back(next);
   }
-  if (!slo.any()) {
-    fail("name at least one latency and its bound, as in ttft.p99<2s.");
-  }
-  if (attainment && !slo.per_request()) {
-    fail(
-        "attainment is the share of requests that meet the bounds of each request, and there are none; write ttft<2s "
-        "for such a bound (ttft.p99<2s bounds a percentile).");
-  }
+  refuse_if(!slo.any(), "slo", "name at least one latency and its bound, as in ttft.p99<2s.");
+  refuse_if(
+      attainment && !slo.per_request(), "slo",
+      "attainment is the share of requests that meet the bounds of each request, and there are none; write ttft<2s "
+      "for such a bound (ttft.p99<2s bounds a percentile).");
   return slo;
 }
 

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "sim/cluster/run_policy.h"
+#include "sim/core/refuse.h"
 #include "sim/step/step_balance.h"
 
 namespace epsim {
@@ -20,9 +21,7 @@ BalanceScore score(const Placement& placement, const LoadWindow& window) {
 }
 
 void check_experts(const Scenario& s) {
-  if (s.model.dense()) {
-    throw InputError({"", 0, "model.architecture"}, fmt::format("{} has no experts to balance.", s.model.name));
-  }
+  refuse_if(s.model.dense(), "model.architecture", fmt::format("{} has no experts to balance.", s.model.name));
 }
 
 BalanceRow scored_placement(const Scenario& s, const PolicyChoice& policy) {

@@ -13,6 +13,7 @@
 
 #include "sim/core/config.h"
 #include "sim/core/quantity.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 
@@ -40,9 +41,7 @@ class CapacityGiven {
   std::vector<std::string> list(const std::string& name, const std::string& fallback) {
     const auto in_file = file_ ? file_->maybe<std::vector<std::string>>(key(name)) : std::nullopt;
     auto out = own(name) != nullptr ? split_list(own(name)->front()) : in_file.value_or(split_list(fallback));
-    if (out.empty()) {
-      throw InputError({"", 0, key(name)}, "the list is empty; leave it out for the default.");
-    }
+    refuse_if(out.empty(), key(name), "the list is empty; leave it out for the default.");
     return out;
   }
   std::vector<std::string> repeated(const std::string& name) {
@@ -65,9 +64,7 @@ class CapacityGiven {
   }
   int whole(const std::string& name, int fallback, int least) {
     const double value = number(name, fallback, least);
-    if (value != static_cast<int>(value)) {
-      throw InputError({"", 0, name}, fmt::format("{} is not a whole number.", value));
-    }
+    refuse_if(value != static_cast<int>(value), name, fmt::format("{} is not a whole number.", value));
     return static_cast<int>(value);
   }
   // "20/s", "400usd/h", "200kW": the number, before one of the units.
@@ -86,9 +83,8 @@ class CapacityGiven {
     for (const std::string& text : list(name, fallback)) {
       std::string rest;
       const double value = parse(name, text, rest);
-      if (!rest.empty() || value < 1 || value != static_cast<int>(value)) {
-        throw InputError({"", 0, name}, fmt::format("'{}' is not a whole number above 0.", text));
-      }
+      refuse_if(!rest.empty() || value < 1 || value != static_cast<int>(value), name,
+                fmt::format("'{}' is not a whole number above 0.", text));
       out.push_back(static_cast<int>(value));
     }
     return out;

@@ -14,6 +14,7 @@
 #include "policies/registry.h"
 #include "sim/core/files.h"
 #include "sim/core/quantity.h"
+#include "sim/core/refuse.h"
 #include "sim/scenario/new_scenario.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/load_point.h"
@@ -39,17 +40,14 @@ Slo slo_of(CapacityGiven& given) {
       text += (text.empty() ? "" : ",") + std::string(metric) + (plain ? "<" : ".") + *bound;
     }
   }
-  if (text.empty()) {
-    throw InputError({"", 0, "slo"}, "name what the deployment must hold, as in --ttft p99=2s --tpot p99=50ms.");
-  }
+  refuse_if(text.empty(), "slo", "name what the deployment must hold, as in --ttft p99=2s --tpot p99=50ms.");
   Slo slo = parse_slo(text);
   for (const SloTerm& low : slo.terms) {
     for (const SloTerm& high : slo.terms) {
       const bool percentiles = low.stat >= LatencyStat::kP50 && low.stat < high.stat;
-      if (low.metric == high.metric && percentiles && low.bound > high.bound) {
-        throw InputError({"", 0, "slo"}, fmt::format("{} contradicts {}: a percentile is never above a higher one.",
-                                                     name_of(low), name_of(high)));
-      }
+      refuse_if(
+          low.metric == high.metric && percentiles && low.bound > high.bound, "slo",
+          fmt::format("{} contradicts {}: a percentile is never above a higher one.", name_of(low), name_of(high)));
     }
   }
   return slo;
@@ -78,9 +76,7 @@ std::optional<double> read_rate(CapacityGiven& given, const Slo& slo, double out
   if (!concurrency) {
     return given.word("rate") ? std::optional(given.quantity("rate", "/s", 0)) : std::nullopt;
   }
-  if (given.word("rate")) {
-    throw InputError({"", 0, "concurrency"}, "name --rate or --concurrency, not both.");
-  }
+  refuse_if(given.word("rate").has_value(), "concurrency", "name --rate or --concurrency, not both.");
   const double in_flight = given.number("concurrency", 0, 1), stay = allowed_stay(slo, output_tokens);
   words = fmt::format("{:g} requests in flight, each of which may take {:.4g} s: ", in_flight, stay);
   return in_flight / stay;
@@ -97,9 +93,8 @@ TraceHour busy_hour(const RequestTrace& trace, double share) {
   for (const Request& r : trace.requests) {
     arrivals.push_back(to_seconds(r.arrival).count());
   }
-  if (arrivals.empty() || arrivals.back() <= arrivals.front()) {
-    throw InputError({trace.source, 0, "requests"}, "the trace has no arrivals apart in time, so it has no rate.");
-  }
+  refuse_if(arrivals.empty() || arrivals.back() <= arrivals.front(), {trace.source, 0, "requests"},
+            "the trace has no arrivals apart in time, so it has no rate.");
   const double span = arrivals.back() - arrivals.front(), length = std::min(kHour, span);
   for (int hour = 0; hour < std::lround(span / length); ++hour) {
     starts.push_back(arrivals.front() + hour * length);
@@ -155,10 +150,8 @@ std::vector<std::string> read_policies(const std::vector<std::string>& names, st
       continue;
     }
     const std::string kind = name.substr(0, colon), copies = name.substr(colon + 1);
-    if (copies.empty() || copies.size() > 6 || copies.find_first_not_of("0123456789") != std::string::npos) {
-      throw InputError({"", 0, "policies"},
-                       fmt::format("'{}' is neither POLICY nor POLICY:COPIES, as in craft:8 and eplb:32.", name));
-    }
+    refuse_if(copies.empty() || copies.size() > 6 || copies.find_first_not_of("0123456789") != std::string::npos,
+              "policies", fmt::format("'{}' is neither POLICY nor POLICY:COPIES, as in craft:8 and eplb:32.", name));
     const PlacementPolicyEntry* entry = find_named(placement_policies(), kind);
     const bool per_gpu = entry != nullptr && std::any_of(entry->keys.begin(), entry->keys.end(),
                                                          [&](const Key& key) { return key.name == kPerGpu; });
@@ -181,10 +174,8 @@ std::vector<OwnPrice> read_prices(const std::vector<std::string>& texts) {
       add(text);
       continue;
     }
-    if (!std::filesystem::exists(text)) {
-      throw InputError({"", 0, "price"},
-                       fmt::format("'{}' is neither a file nor NODE=PRICE, as in p5en.48xlarge=31.6usd/h.", text));
-    }
+    refuse_if(!std::filesystem::exists(text), "price",
+              fmt::format("'{}' is neither a file nor NODE=PRICE, as in p5en.48xlarge=31.6usd/h.", text));
     std::istringstream lines(read_file(text));
     int number = 0;
     for (std::string line; std::getline(lines, line);) {
@@ -250,17 +241,11 @@ void read_plain_demand(CapacityGiven& given, CapacityRequest& out, double times,
   const auto rate = output > 0 ? read_rate(given, q.options.slo, output, in_flight) : std::nullopt;
   const bool tpot = std::any_of(q.options.slo.terms.begin(), q.options.slo.terms.end(),
                                 [](const SloTerm& term) { return term.metric == LatencyMetric::kTpot; });
-  if (tpot && output == 1) {
-    throw InputError({"", 0, "tpot"}, "answers of one token have no time per output token.");
-  }
-  if (time_share < 1) {
-    throw InputError({"", 0, "time_share"}, kOneRate);
-  }
-  if (!rate || input == 0) {
-    throw InputError({"", 0, "rate"},
-                     "name the demand, as in --rate 20/s --input-tokens 4096 --output-tokens 500, or give "
-                     "scenario.requests in the file.");
-  }
+  refuse_if(tpot && output == 1, "tpot", "answers of one token have no time per output token.");
+  refuse_if(time_share < 1, "time_share", kOneRate);
+  refuse_if(!rate || input == 0, "rate",
+            "name the demand, as in --rate 20/s --input-tokens 4096 --output-tokens 500, or give "
+            "scenario.requests in the file.");
   out.asked_rate = times * *rate;
   q.settings.push_back(
       fmt::format("requests={{kind: poisson, rate: {}/s, count: 1000, input_tokens: {}, output_tokens: {}}}",
@@ -299,9 +284,7 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
   const Scenario scenario = read_scenario(config, {});
   ConfigReader written = config.root().section("requests");
   const bool generated = static_cast<bool>(scenario.make_requests);
-  if (generated && time_share < 1) {
-    throw InputError({"", 0, "time_share"}, kOneRate);
-  }
+  refuse_if(generated && time_share < 1, "time_share", kOneRate);
   const RateKey key = generated ? rate_key(written) : RateKey{};
   const TraceHour peak = generated ? TraceHour{.rate = key.rate} : recorded_hour(config, scenario.requests, time_share);
   double output = 0;
@@ -335,15 +318,11 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
 void read_demand(CapacityGiven& given, CapacityRequest& out) {
   CapacityQuestion& q = out.question;
   const double times = given.number("times", 1), time_share = given.number("time-share", 1);
-  if (!(time_share > 0 && time_share <= 1)) {
-    throw InputError({"", 0, "time_share"}, "a share of the time must be above 0 and at most 1.");
-  }
+  refuse_if(!(time_share > 0 && time_share <= 1), "time_share", "a share of the time must be above 0 and at most 1.");
   const bool own = std::any_of(q.settings.begin(), q.settings.end(),
                                [](const std::string& setting) { return setting.starts_with("requests="); });
   own ? read_scenario_demand(given, out, times, time_share) : read_plain_demand(given, out, times, time_share);
-  if (!(out.asked_rate > 0)) {
-    throw InputError({"", 0, "rate"}, "the demand must be above 0.");
-  }
+  refuse_if(!(out.asked_rate > 0), "rate", "the demand must be above 0.");
   q.rate = out.asked_rate * (1 + out.growth);
   if (out.growth > 0) {
     out.demand += fmt::format(", {:.6g} requests/s with {:.4g} % growth", q.rate, 100 * out.growth);
@@ -362,10 +341,8 @@ void check_settings(const std::vector<std::string>& settings) {
   Config config = Config::from_text("{}", "the deployment");
   config.set(settings);
   for (const auto& [section, key, instead] : kChosen) {
-    if (config.root().section(section).has(key)) {
-      throw InputError({"", 0, fmt::format("{}.{}", section, key)},
-                       fmt::format("this is a choice of the search: give {}.", instead));
-    }
+    refuse_if(config.root().section(section).has(key), fmt::format("{}.{}", section, key),
+              fmt::format("this is a choice of the search: give {}.", instead));
   }
 }
 
@@ -377,9 +354,7 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
   CapacityQuestion& q = out.question;
   out.quick = given.flag("quick");
   const auto model = given.word("model");
-  if (!model) {
-    throw InputError({"", 0, "model"}, "name the model, as in --model kimi-k2");
-  }
+  refuse_if(!model, "model", "name the model, as in --model kimi-k2");
   q.model = *model;
   q.dense = find_model(*model).dense();  // throws where there is none
   q.options.slo = slo_of(given);
@@ -407,13 +382,10 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
   for (const CapacityDesign& layout : q.layouts) {
     check_settings(layout.settings);
   }
-  if (q.layouts.empty()) {
-    throw InputError(
-        {"", 0, "attention-tp"},
-        "no layout is left: a value has to divide the GPUs of a node (of a part of one, of a dense model be all "
-        "of the instance's), parts of a node have to divide its GPUs, and they and nodes without a network "
-        "make instances of one node at most, prefill and decode together.");
-  }
+  refuse_if(q.layouts.empty(), "attention-tp",
+            "no layout is left: a value has to divide the GPUs of a node (of a part of one, of a dense model be all "
+            "of the instance's), parts of a node have to divide its GPUs, and they and nodes without a network "
+            "make instances of one node at most, prefill and decode together.");
   out.prices.terms = given.word("terms").value_or("on_demand");
   if (const auto terms = price_terms(); std::find(terms.begin(), terms.end(), out.prices.terms) == terms.end()) {
     throw InputError({"", 0, "terms"}, unknown_name("terms", out.prices.terms, terms));
@@ -423,10 +395,8 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
     out.prices.pue = given.number("pue", 1, 1);
   }
   out.prices.usd_per_kwh = given.quantity("kwh", "usd/kWh", 0, true);
-  if (out.prices.usd_per_kwh > 0 && out.prices.own.empty()) {
-    throw InputError({"", 0, "kwh"},
-                     "listed prices include power; --kwh applies to your own prices, given by --price.");
-  }
+  refuse_if(out.prices.usd_per_kwh > 0 && out.prices.own.empty(), "kwh",
+            "listed prices include power; --kwh applies to your own prices, given by --price.");
   out.most_usd_per_hour = given.quantity("budget", "usd/h", 0);
   out.most_watts = 1e3 * given.quantity("power", "kW", 0);
   q.power_counts = power_counts(out.most_watts, out.prices);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "models/catalogue/catalogue.h"
+#include "sim/core/refuse.h"
 #include "sim/scenario/new_scenario.h"
 #include "sim/verbs/sweep_axes.h"
 
@@ -25,10 +26,8 @@ InstanceSize read_size(const std::string& text) {
   const std::string digits = part ? text.substr(2) : gpus ? text.substr(0, text.size() - kGpus.size()) : text;
   const bool number = !digits.empty() && digits.size() <= 4 && digits.find_first_not_of("0123456789") == digits.npos;
   const int whole = number ? std::stoi(digits) : 0;
-  if (whole < 1) {
-    throw InputError({"", 0, "sizes"},
-                     fmt::format("'{}' is neither a number of nodes nor a part of one, as in 4, 1/2 and 8gpus.", text));
-  }
+  refuse_if(whole < 1, "sizes",
+            fmt::format("'{}' is neither a number of nodes nor a part of one, as in 4, 1/2 and 8gpus.", text));
   return part ? InstanceSize{1, whole} : gpus ? InstanceSize{1, 1, whole} : InstanceSize{whole};
 }
 
@@ -75,13 +74,11 @@ std::vector<CapacityDesign> sizes_of(CapacityGiven& given, const CapacityQuestio
 // A size that somebody asks for must fit some node.
 void check_sizes(CapacityGiven& given, const std::set<std::string>& used) {
   for (const std::string& text : given.names("sizes") ? given.list("sizes", "") : std::vector<std::string>{}) {
-    if (!used.contains(text)) {
-      throw InputError(
-          {"", 0, "sizes"},
-          fmt::format("'{}' goes into none of the nodes: a part divides a node's GPUs or is at most as many, and has "
-                      "prefill and decode together; nodes without a network make instances of one node.",
-                      text));
-    }
+    refuse_if(
+        !used.contains(text), "sizes",
+        fmt::format("'{}' goes into none of the nodes: a part divides a node's GPUs or is at most as many, and has "
+                    "prefill and decode together; nodes without a network make instances of one node.",
+                    text));
   }
 }
 
@@ -148,9 +145,7 @@ void read_space(CapacityGiven& given, CapacityQuestion& question, bool quick) {
     for (const std::string& engine : given.list("engines", "sglang")) {
       for (const std::string& dtype : given.list("dtypes", "auto")) {
         for (const std::string& mode : modes) {
-          if (mode != "together" && mode != "apart") {
-            throw InputError({"", 0, "modes"}, unknown_name("mode", mode, {"together", "apart"}));
-          }
+          refuse_if(mode != "together" && mode != "apart", "modes", unknown_name("mode", mode, {"together", "apart"}));
           CapacityDesign design;
           design.node = named;
           design.engine = engine;

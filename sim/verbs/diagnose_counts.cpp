@@ -8,6 +8,7 @@
 
 #include "models/catalogue/model_catalogue.h"
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "sim/core/text.h"
 #include "traces/commands/trace_commands.h"
 #include "traces/expert_loads/load_sources.h"
@@ -62,9 +63,7 @@ RecordedCounts read_counts(const std::string& file, const std::string& format, i
   const TraceFile trace(opened->path());
   const bool by_rows = trace.load_rows() > 0;
   const std::int64_t items = by_rows ? trace.load_rows() : trace.token_count();
-  if (items == 0) {
-    throw InputError({file, 0, ""}, "this recording holds neither counts nor tokens.");
-  }
+  refuse_if(items == 0, {file, 0, ""}, "this recording holds neither counts nor tokens.");
   RecordedCounts out{trace.info().experts, {}};
   const std::int64_t parts = std::min<std::int64_t>(most, items);
   for (std::int64_t p = 0; p < parts; ++p) {
@@ -76,11 +75,9 @@ RecordedCounts read_counts(const std::string& file, const std::string& format, i
 }
 
 void check_counts(const RecordedCounts& counts, const MoeSpec& model, const std::string& file) {
-  if (counts.layers() != model.moe_layers() || counts.experts != model.experts) {
-    throw InputError({file, 0, ""},
-                     fmt::format("this file has {} of {} experts, {} has {} of {}.", count_of(counts.layers(), "layer"),
-                                 counts.experts, model.name, count_of(model.moe_layers(), "MoE layer"), model.experts));
-  }
+  refuse_if(counts.layers() != model.moe_layers() || counts.experts != model.experts, {file, 0, ""},
+            fmt::format("this file has {} of {} experts, {} has {} of {}.", count_of(counts.layers(), "layer"),
+                        counts.experts, model.name, count_of(model.moe_layers(), "MoE layer"), model.experts));
   for (const LoadWindow& window : counts.windows) {
     if (const std::string problem = problem_of(window, model); !problem.empty()) {
       throw InputError({file, 0, ""}, problem);
@@ -96,11 +93,10 @@ ModelOfCounts model_of_counts(const RecordedCounts& counts, const std::string& f
       out.all.push_back(item.name);
     }
   }
-  if (out.all.empty()) {
-    throw InputError({file, 0, ""}, fmt::format("no built-in model has {} of {} experts; name one with "
-                                                "--model (a Hugging Face config.json will do), or give --scenario.",
-                                                count_of(counts.layers(), "MoE layer"), counts.experts));
-  }
+  refuse_if(out.all.empty(), {file, 0, ""},
+            fmt::format("no built-in model has {} of {} experts; name one with "
+                        "--model (a Hugging Face config.json will do), or give --scenario.",
+                        count_of(counts.layers(), "MoE layer"), counts.experts));
   out.name = out.all.front();
   return out;
 }

@@ -10,6 +10,7 @@
 #include "sim/core/config.h"
 #include "sim/core/error.h"
 #include "sim/core/files.h"
+#include "sim/core/refuse.h"
 #include "sim/core/text.h"
 #include "sim/scenario/new_scenario.h"
 #include "sim/scenario/read_scenario.h"
@@ -31,9 +32,8 @@ constexpr const char* kUsualRequests =
 
 // The file, or `usual` where there is none, under each seed from its own on. It is read anew for each.
 std::vector<Scenario> scenarios(const DiagnosisRequest& request, const NewScenario* usual) {
-  if (request.seeds < 1 || request.seeds > kMostSeeds) {
-    throw InputError({"", 0, "seeds"}, fmt::format("{} seeds; 1 to {} are allowed.", request.seeds, kMostSeeds));
-  }
+  refuse_if(request.seeds < 1 || request.seeds > kMostSeeds, "seeds",
+            fmt::format("{} seeds; 1 to {} are allowed.", request.seeds, kMostSeeds));
   std::vector<Scenario> out;
   for (int s = 0; s < request.seeds; ++s) {
     Config config = usual == nullptr
@@ -62,11 +62,9 @@ RecordedCounts read_recording(const DiagnosisRequest& request, const std::string
     if (e.place.key != "experts") {
       throw;
     }
-    if (request.model.empty() && request.scenario.empty()) {
-      throw InputError({file, 0, ""},
-                       "this format does not say how many experts a layer has; name the model with --model, or give "
-                       "--scenario.");
-    }
+    refuse_if(request.model.empty() && request.scenario.empty(), {file, 0, ""},
+              "this format does not say how many experts a layer has; name the model with --model, or give "
+              "--scenario.");
     const int experts =
         request.model.empty() ? scenarios(request, nullptr).front().model.experts : find_model(request.model).experts;
     return read_counts(file, request.format, kMostWindows, experts);
@@ -90,18 +88,13 @@ DiagnosisQuestion read_windows(const DiagnosisRequest& request) {
   out.counts = read_recording(request, request.counts);
   if (!request.later.empty()) {
     const RecordedCounts more = read_recording(request, request.later);
-    if (more.layers() != out.counts.layers() || more.experts != out.counts.experts) {
-      throw InputError({request.later_name(), 0, ""},
-                       fmt::format("this file has {} of {} experts, {} has {} of {}.", count_of(more.layers(), "layer"),
-                                   more.experts, request.counts_name(), out.counts.layers(), out.counts.experts));
-    }
-    if (same_counts(out.counts, more)) {
-      throw InputError(
-          {request.later_name(), 0, ""},
-          fmt::format("these are the counts of {} again, and a plan looks better than it is on what it was "
-                      "made from; name a later recording, or none.",
-                      request.counts_name()));
-    }
+    refuse_if(more.layers() != out.counts.layers() || more.experts != out.counts.experts, {request.later_name(), 0, ""},
+              fmt::format("this file has {} of {} experts, {} has {} of {}.", count_of(more.layers(), "layer"),
+                          more.experts, request.counts_name(), out.counts.layers(), out.counts.experts));
+    refuse_if(same_counts(out.counts, more), {request.later_name(), 0, ""},
+              fmt::format("these are the counts of {} again, and a plan looks better than it is on what it was "
+                          "made from; name a later recording, or none.",
+                          request.counts_name()));
     out.planned = out.counts.windows.size();
     out.counts.windows.insert(out.counts.windows.end(), more.windows.begin(), more.windows.end());
     out.title = fmt::format("planned from {}, scored on {}", request.counts_name(), request.later_name());

@@ -14,6 +14,7 @@
 #include "policies/rebalance/keep_in_place.h"
 #include "policies/rebalance/migration.h"
 #include "sim/core/mapped.h"
+#include "sim/core/refuse.h"
 #include "sim/core/text.h"
 #include "sim/domain/placement.h"
 #include "sim/report/format.h"
@@ -171,9 +172,8 @@ std::string plan_json(const PlacementPlan& plan, const PlanRequest& request, con
 std::string checked_plan_format(const std::string& format) {
   std::vector<std::string> known = engine_formats();
   known.insert(known.begin(), kOwnPlanFormat);
-  if (std::find(known.begin(), known.end(), format) == known.end()) {
-    throw InputError({"", 0, "format"}, unknown_name("format", format, known));
-  }
+  refuse_if(std::find(known.begin(), known.end(), format) == known.end(), "format",
+            unknown_name("format", format, known));
   return format;
 }
 

@@ -7,6 +7,7 @@
 
 #include "sim/core/error.h"
 #include "sim/core/files.h"
+#include "sim/core/refuse.h"
 #include "sim/report/text_table.h"
 #include "sim/study/job_folder.h"
 #include "sim/study/job_runner.h"
@@ -57,10 +58,8 @@ std::size_t claimed_points(const JobFolder& folder, std::uint64_t inode, std::si
 std::string sweep_status(const fs::path& path) {
   const fs::path manifest = path / kSweepStore.manifest;
   std::error_code none;
-  if (!fs::is_regular_file(manifest, none)) {
-    throw InputError({path.string(), 0, ""},
-                     fmt::format("the folder holds no sweep: it has no {}.", kSweepStore.manifest));
-  }
+  refuse_if(!fs::is_regular_file(manifest, none), {path.string(), 0, ""},
+            fmt::format("the folder holds no sweep: it has no {}.", kSweepStore.manifest));
   const std::size_t count = points_in(manifest);
   JobFolder folder(path, kSweepStore.jobs);
   folder.refresh(0);

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "sim/core/error.h"
 #include "sim/core/fingerprint.h"
+#include "sim/core/refuse.h"
 #include "sim/study/store_json.h"
 
 namespace epsim {
@@ -60,12 +60,10 @@ void UnchangedInputs::check(const SweepPoint& point) {
       seen_.push_back(describe_file(input.name));
       known = seen_.end() - 1;
     }
-    if (known->hash != input.hash) {
-      throw InputError({input.name, 0, ""},
-                       fmt::format("the file has changed since point {} of this sweep read it. Name "
-                                   "another folder, or add --overwrite to start over.",
-                                   point.index));
-    }
+    refuse_if(known->hash != input.hash, {input.name, 0, ""},
+              fmt::format("the file has changed since point {} of this sweep read it. Name "
+                          "another folder, or add --overwrite to start over.",
+                          point.index));
   }
 }
 
