@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "sim/report/format.h"
 #include "sim/report/text_table.h"
 #include "traces/format/csv.h"
@@ -17,12 +17,6 @@ namespace {
 std::string group_text(const ServedPoint& point) { return fmt::format("{}", fmt::join(point.groups, " ")); }
 
 std::string error_column(std::size_t metric) { return fmt::format("error_{}_share", kServedMetrics[metric]); }
-
-bool has_figures(const std::optional<ServedRun>& run) { return run && run->error.empty(); }
-
-double error_of_point(const ServedPoint& point, const ServedRun& run, std::size_t metric) {
-  return run.predicted[metric] / point.measured[metric] - 1;
-}
 
 // Sizes of errors of one group and metric, of both versions.
 struct ErrorSums {
@@ -54,29 +48,26 @@ ServedBefore read_served_before(const std::filesystem::path& file) {
   return out;
 }
 
-ServedHeld hold_served(const ServedBefore& before, const std::vector<ServedPoint>& points,
-                       const std::vector<std::optional<ServedRun>>& runs) {
+ServedHeld hold_served(const ServedBefore& before, const std::vector<ServedPoint>& points) {
   ServedHeld out;
   std::map<std::pair<std::vector<std::string>, std::size_t>, ErrorSums> groups;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const auto then = before.points.find(points[i].row);
+  for (const ServedPoint& point : points) {
+    const auto then = before.points.find(point.row);
     if (then == before.points.end()) {
       continue;
     }
-    if (then->second.group != group_text(points[i])) {
-      throw InputError({before.file, 0, fmt::format("row {}", points[i].row)},
-                       fmt::format("is of {}, and the table has {} there: errors of another table.", then->second.group,
-                                   group_text(points[i])));
-    }
-    if (!has_figures(runs[i])) {
+    refuse_if(then->second.group != group_text(point), {before.file, 0, fmt::format("row {}", point.row)},
+              fmt::format("is of {}, and the table has {} there: errors of another table.", then->second.group,
+                          group_text(point)));
+    if (!point.has_figures()) {
       ++out.lost;
       continue;
     }
     ++out.points;
     for (std::size_t m = 0; m < kServedMetrics.size(); ++m) {
-      const double now = error_of_point(points[i], *runs[i], m), earlier = then->second.error[m];
+      const double now = point.error(m), earlier = then->second.error[m];
       if (std::isfinite(now) && std::isfinite(earlier)) {
-        ErrorSums& sums = groups[{served_labels(points[i]), m}];
+        ErrorSums& sums = groups[{served_labels(point), m}];
         ++sums.points;
         sums.before += std::fabs(earlier);
         sums.now += std::fabs(now);
@@ -127,21 +118,20 @@ std::vector<ServedPoint> quick_points(const std::vector<ServedPoint>& points) {
   return out;
 }
 
-ResultTable served_errors_table(const std::vector<ServedPoint>& points,
-                                const std::vector<std::optional<ServedRun>>& runs) {
+ResultTable served_errors_table(const std::vector<ServedPoint>& points) {
   ResultTable out{"errors", {{"row", false}, {"group", true}}, {}};
   for (std::size_t m = 0; m < kServedMetrics.size(); ++m) {
     out.columns.push_back({error_column(m), false});
   }
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    if (!has_figures(runs[i])) {
+  for (const ServedPoint& point : points) {
+    if (!point.has_figures()) {
       continue;
     }
     std::vector<Cell>& row = out.rows.emplace_back();
-    row.emplace_back(static_cast<double>(points[i].row));
-    row.emplace_back(group_text(points[i]));
+    row.emplace_back(static_cast<double>(point.row));
+    row.emplace_back(group_text(point));
     for (std::size_t m = 0; m < kServedMetrics.size(); ++m) {
-      row.emplace_back(std::round(error_of_point(points[i], *runs[i], m) * 1e4) / 1e4);
+      row.emplace_back(std::round(point.error(m) * 1e4) / 1e4);
     }
   }
   return out;

@@ -40,14 +40,12 @@ struct ServedHeld {
   int lost = 0;    // that the earlier one had, and this one refuses or cannot express
   std::vector<ServedWorse> worse;
 };
-ServedHeld hold_served(const ServedBefore& before, const std::vector<ServedPoint>& points,
-                       const std::vector<std::optional<ServedRun>>& runs);
+ServedHeld hold_served(const ServedBefore& before, const std::vector<ServedPoint>& points);
 std::string held_text(const ServedBefore& before, const ServedHeld& held);
 
 // The points of one scenario of each group: the one with the fewest requests in flight.
 std::vector<ServedPoint> quick_points(const std::vector<ServedPoint>& points);
 
-ResultTable served_errors_table(const std::vector<ServedPoint>& points,
-                                const std::vector<std::optional<ServedRun>>& runs);
+ResultTable served_errors_table(const std::vector<ServedPoint>& points);
 
 }  // namespace epsim::app

@@ -14,6 +14,7 @@
 
 #include "sim/core/config.h"
 #include "sim/core/mapped.h"
+#include "sim/core/refuse.h"
 #include "traces/format/csv.h"
 #include "traces/requests/json_records.h"
 
@@ -349,12 +350,10 @@ std::vector<ServedPoint> read_csv_points(ByteInput& input, const ServedLayout& l
   std::vector<std::string> missing;
   std::copy_if(names.begin(), names.end(), std::back_inserter(missing),
                [&](const std::string& name) { return !csv.find_column(name); });
-  if (!missing.empty()) {
-    throw InputError({input.name(), 1, ""},
-                     fmt::format("the table lacks columns that {} reads: {}. Name the layout of this table with "
-                                 "--layout (experiments/served/README.md).",
-                                 layout.file.filename().string(), fmt::join(missing, ", ")));
-  }
+  refuse_if(!missing.empty(), {input.name(), 1, ""},
+            fmt::format("the table lacks columns that {} reads: {}. Name the layout of this table with "
+                        "--layout (experiments/served/README.md).",
+                        layout.file.filename().string(), fmt::join(missing, ", ")));
   std::vector<ServedPoint> out;
   while (csv.next()) {
     Columns columns{{"file", input.name()}};
@@ -411,9 +410,7 @@ std::vector<ServedPoint> read_served_points(const std::filesystem::path& file, c
   const bool json = is_json_lines(file);
   ByteInput input(file);
   std::vector<ServedPoint> out = json ? read_json_points(input, layout) : read_csv_points(input, layout);
-  if (out.empty()) {
-    throw InputError({input.name(), 0, ""}, "the table has no row.");
-  }
+  refuse_if(out.empty(), {input.name(), 0, ""}, "the table has no row.");
   return out;
 }
 

@@ -73,6 +73,17 @@ struct ServedLayout {
 // Throws InputError; a rule or placeholder that names no column of the layout is one.
 ServedLayout read_served_layout(const std::filesystem::path& file);
 
+// What a scenario gave. Nothing in it depends on time, threads or the order of runs.
+struct ServedRun {
+  std::string error;          // why it was refused; empty: it has figures
+  ServedFigures predicted{};  // seconds
+  double kv_tokens = 0;       // of a DP rank of the instance that decodes
+  double extrapolated = 0;    // share of the time priced outside what was measured
+  // Where the TPOT goes, seconds of it: the parts of decode steps, and "prompts", steps with prompts.
+  std::vector<std::pair<std::string, double>> tpot_terms;
+  std::vector<std::string> stand_ins;  // measurements of other hardware
+};
+
 struct ServedPoint {
   int row = 0;                      // of the table, from 1
   std::vector<std::string> flags;   // [ServedLayout::flags]
@@ -82,7 +93,12 @@ struct ServedPoint {
   ServedFigures measured{};
   std::vector<std::string> assignments;  // key=value, as --set takes them
   std::vector<std::string> notes;
-  std::vector<std::string> reasons;  // why it cannot be expressed; none: it can
+  std::vector<std::string> reasons;   // why it cannot be expressed; none: it can
+  std::optional<ServedRun> run = {};  // run_served()
+
+  bool has_figures() const { return run && run->error.empty(); }
+  // Of a point with figures: predicted / measured - 1 of one of kServedMetrics.
+  double error(std::size_t metric) const { return run->predicted[metric] / measured[metric] - 1; }
 };
 
 // Rows of a CSV file, or of JSON lines whose objects' fields are the columns. Throws InputError.

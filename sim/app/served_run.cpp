@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "sim/cluster/run_policy.h"
 #include "sim/core/files.h"
@@ -145,10 +146,8 @@ bool holds_served(const std::filesystem::path& folder, const ServedRequest& requ
   return holds_study(folder, kServedStore, served_manifest(request));
 }
 
-std::optional<std::vector<std::optional<ServedRun>>> run_served(const ServedRequest& request,
-                                                                const std::vector<ServedPoint>& points,
-                                                                const std::filesystem::path& folder,
-                                                                const ServedControl& control) {
+bool run_served(const ServedRequest& request, std::vector<ServedPoint>& points, const std::filesystem::path& folder,
+                const ServedControl& control) {
   std::vector<std::string> keys;
   std::vector<const ServedPoint*> first;  // [job] a point of its scenario
   std::map<std::string, std::size_t> job_of;
@@ -173,14 +172,15 @@ std::optional<std::vector<std::optional<ServedRun>>> run_served(const ServedRequ
       return run_served_point(request, first[job]->assignments, control.stop, plans);
     });
   } catch (const StudyInterrupted&) {
-    return std::nullopt;
+    return false;
   }
   const std::vector<ServedRun> runs = runner.take();
-  std::vector<std::optional<ServedRun>> out;
-  for (const ServedPoint& point : points) {
-    out.push_back(point.reasons.empty() ? std::optional(runs[job_of.at(key_of(point.assignments))]) : std::nullopt);
+  for (ServedPoint& point : points) {
+    if (point.reasons.empty()) {
+      point.run = runs[job_of.at(key_of(point.assignments))];
+    }
   }
-  return out;
+  return true;
 }
 
 }  // namespace epsim::app

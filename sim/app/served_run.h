@@ -7,25 +7,12 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "sim/app/served_layout.h"
 
 namespace epsim::app {
-
-// What a scenario gave. Nothing in it depends on time, threads or the order of runs.
-struct ServedRun {
-  std::string error;          // why it was refused; empty: it has figures
-  ServedFigures predicted{};  // seconds
-  double kv_tokens = 0;       // of a DP rank of the instance that decodes
-  double extrapolated = 0;    // share of the time priced outside what was measured
-  // Where the TPOT goes, seconds of it: the parts of decode steps, and "prompts", steps with prompts.
-  std::vector<std::pair<std::string, double>> tpot_terms;
-  std::vector<std::string> stand_ins;  // measurements of other hardware
-};
 
 struct ServedRequest {
   std::filesystem::path table;
@@ -47,11 +34,9 @@ void check_overrides(const ServedRequest& request, const std::vector<ServedPoint
 
 bool holds_served(const std::filesystem::path& folder, const ServedRequest& request);
 
-// [point] nothing for one that is not expressed; std::nullopt when the stop flag cut it short. Throws InputError when
-// the folder holds something else.
-std::optional<std::vector<std::optional<ServedRun>>> run_served(const ServedRequest& request,
-                                                                const std::vector<ServedPoint>& points,
-                                                                const std::filesystem::path& folder,
-                                                                const ServedControl& control);
+// Gives every point that is expressed its run; false, and none has one, when the stop flag cut it short. Throws
+// InputError when the folder holds something else.
+bool run_served(const ServedRequest& request, std::vector<ServedPoint>& points, const std::filesystem::path& folder,
+                const ServedControl& control);
 
 }  // namespace epsim::app

@@ -19,31 +19,15 @@ auto in_flight_range(double n) {
   return std::find_if(std::begin(kInFlight), std::end(kInFlight), [&](const auto& r) { return n <= r.first; });
 }
 
-// A point that has been run, and what it gave.
-struct ServedPair {
-  const ServedPoint* point;
-  const ServedRun* run;
-  double error(std::size_t m) const { return run->predicted[m] / point->measured[m] - 1; }
-};
+using RunPoints = std::vector<const ServedPoint*>;  // that have figures
 
-std::vector<ServedPair> pairs_of(const std::vector<ServedPoint>& points,
-                                 const std::vector<std::optional<ServedRun>>& runs) {
-  std::vector<ServedPair> out;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    if (runs[i] && runs[i]->error.empty()) {
-      out.push_back({&points[i], &*runs[i]});
-    }
-  }
-  return out;
-}
-
-std::array<ServedErrors, 3> errors_of(const std::vector<ServedPair>& pairs) {
+std::array<ServedErrors, 3> errors_of(const RunPoints& points) {
   std::array<ServedErrors, 3> out;
   for (std::size_t m = 0; m < out.size(); ++m) {
     std::vector<double> errors;
-    for (const ServedPair& pair : pairs) {
-      if (std::isfinite(pair.error(m))) {
-        errors.push_back(pair.error(m));
+    for (const ServedPoint* point : points) {
+      if (std::isfinite(point->error(m))) {
+        errors.push_back(point->error(m));
       }
     }
     out[m] = served_errors(errors);
@@ -127,12 +111,11 @@ void count_text(std::vector<ServedCount>& counts, const std::string& text, bool 
   found->alone += alone ? 1 : 0;
 }
 
-void count_coverage(const std::vector<ServedPoint>& points, const std::vector<std::optional<ServedRun>>& runs,
-                    ServedSummary& out) {
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    std::set<std::string> reasons(points[i].reasons.begin(), points[i].reasons.end());
-    if (runs[i] && !runs[i]->error.empty()) {
-      reasons.insert(runs[i]->error);
+void count_coverage(const std::vector<ServedPoint>& points, ServedSummary& out) {
+  for (const ServedPoint& point : points) {
+    std::set<std::string> reasons(point.reasons.begin(), point.reasons.end());
+    if (point.run && !point.run->error.empty()) {
+      reasons.insert(point.run->error);
     }
     for (const std::string& reason : reasons) {
       count_text(out.unexpressed, reason, reasons.size() == 1);
@@ -140,8 +123,8 @@ void count_coverage(const std::vector<ServedPoint>& points, const std::vector<st
     if (!reasons.empty()) {
       continue;
     }
-    std::set<std::string> stand_ins(points[i].notes.begin(), points[i].notes.end());
-    stand_ins.insert(runs[i]->stand_ins.begin(), runs[i]->stand_ins.end());
+    std::set<std::string> stand_ins(point.notes.begin(), point.notes.end());
+    stand_ins.insert(point.run->stand_ins.begin(), point.run->stand_ins.end());
     for (const std::string& text : stand_ins) {
       count_text(out.stand_ins, text, stand_ins.size() == 1);
     }
@@ -164,13 +147,12 @@ double term_of(const ServedRun& run, const std::string& name) {
 // `slope`: what the prediction of a point grows by; how often it is to be added so that the mean size
 // of the relative errors is least. The sum of |error + multiple x s| is piecewise linear: least at the median of
 // -error / s, each with the weight |s|.
-double best_multiple(const std::vector<ServedPair>& pairs, std::size_t m,
-                     const std::function<double(const ServedPair&)>& slope) {
+double best_multiple(const RunPoints& points, std::size_t m, const std::function<double(const ServedPoint*)>& slope) {
   std::vector<std::pair<double, double>> wanted;  // multiple, weight
   double left = 0;
-  for (const ServedPair& pair : pairs) {
-    if (const double s = slope(pair) / pair.point->measured[m]; s != 0) {
-      wanted.emplace_back(-pair.error(m) / s, std::fabs(s));
+  for (const ServedPoint* point : points) {
+    if (const double s = slope(point) / point->measured[m]; s != 0) {
+      wanted.emplace_back(-point->error(m) / s, std::fabs(s));
       left += std::fabs(s) / 2;
     }
   }
@@ -184,34 +166,33 @@ double best_multiple(const std::vector<ServedPair>& pairs, std::size_t m,
   return 0;
 }
 
-double mean_with(const std::vector<ServedPair>& pairs, std::size_t m,
-                 const std::function<double(const ServedPair&)>& slope, double multiple) {
+double mean_with(const RunPoints& points, std::size_t m, const std::function<double(const ServedPoint*)>& slope,
+                 double multiple) {
   double sum = 0;
-  for (const ServedPair& pair : pairs) {
-    sum += std::fabs(pair.error(m) + multiple * slope(pair) / pair.point->measured[m]);
+  for (const ServedPoint* point : points) {
+    sum += std::fabs(point->error(m) + multiple * slope(point) / point->measured[m]);
   }
-  return sum / static_cast<double>(pairs.size());
+  return sum / static_cast<double>(points.size());
 }
 
-std::vector<std::pair<std::string, double>> shares_of(const std::vector<ServedPair>& pairs) {
+std::vector<std::pair<std::string, double>> shares_of(const RunPoints& points) {
   std::vector<std::pair<std::string, double>> out;
-  for (const ServedPair& pair : pairs) {
-    for (const auto& [name, seconds] : pair.run->tpot_terms) {
+  for (const ServedPoint* point : points) {
+    for (const auto& [name, seconds] : point->run->tpot_terms) {
       auto found = std::find_if(out.begin(), out.end(), [&wanted = name](const auto& s) { return s.first == wanted; });
       found = found != out.end() ? found : out.insert(found, {name, 0.0});
-      found->second += seconds / pair.run->predicted[1] / static_cast<double>(pairs.size());
+      found->second += seconds / point->run->predicted[1] / static_cast<double>(points.size());
     }
   }
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   return out;
 }
 
-std::optional<ServedHint> hint_of(const std::vector<std::string>& labels, std::vector<ServedPair> pairs,
-                                  std::size_t m) {
-  std::erase_if(pairs, [&](const ServedPair& pair) { return !std::isfinite(pair.error(m)); });
+std::optional<ServedHint> hint_of(const std::vector<std::string>& labels, RunPoints points, std::size_t m) {
+  std::erase_if(points, [&](const ServedPoint* point) { return !std::isfinite(point->error(m)); });
   std::set<std::vector<std::string>> scenarios;
-  for (const ServedPair& pair : pairs) {
-    scenarios.insert(pair.point->assignments);
+  for (const ServedPoint* point : points) {
+    scenarios.insert(point->assignments);
   }
   if (scenarios.size() < kLeastForHint) {
     return std::nullopt;
@@ -219,10 +200,10 @@ std::optional<ServedHint> hint_of(const std::vector<std::string>& labels, std::v
   ServedHint out;
   out.labels = labels;
   out.metric = m;
-  out.shares = shares_of(pairs);
-  out.mean_now = out.mean_then = errors_of(pairs)[m].mean;
-  const auto consider = [&](const std::string& term, const std::function<double(const ServedPair&)>& slope) {
-    const double multiple = best_multiple(pairs, m, slope), mean = mean_with(pairs, m, slope, multiple);
+  out.shares = shares_of(points);
+  out.mean_now = out.mean_then = errors_of(points)[m].mean;
+  const auto consider = [&](const std::string& term, const std::function<double(const ServedPoint*)>& slope) {
+    const double multiple = best_multiple(points, m, slope), mean = mean_with(points, m, slope, multiple);
     const bool possible = term.empty() || multiple > -1;
     if (possible && mean < out.mean_then) {
       out.term = term;
@@ -231,13 +212,13 @@ std::optional<ServedHint> hint_of(const std::vector<std::string>& labels, std::v
       out.added_s = term.empty() ? multiple : 0;
     }
   };
-  consider("", [](const ServedPair&) { return 1.0; });
+  consider("", [](const ServedPoint*) { return 1.0; });
   if (m == 1) {
     for (const auto& [name, share] : out.shares) {
-      consider(name, [&name = name](const ServedPair& pair) { return term_of(*pair.run, name); });
+      consider(name, [&name = name](const ServedPoint* point) { return term_of(*point->run, name); });
     }
   } else {
-    consider("all of it", [m](const ServedPair& pair) { return pair.run->predicted[m]; });
+    consider("all of it", [m](const ServedPoint* point) { return point->run->predicted[m]; });
   }
   return out;
 }
@@ -270,32 +251,36 @@ std::vector<std::string> served_labels(const ServedPoint& point) {
   return out;
 }
 
-ServedSummary summarise_served(const ServedLayout& layout, const std::vector<ServedPoint>& points,
-                               const std::vector<std::optional<ServedRun>>& runs) {
+ServedSummary summarise_served(const ServedLayout& layout, const std::vector<ServedPoint>& points) {
   ServedSummary out;
   for (const auto& [heading, column] : layout.groups) {
     out.headings.push_back(heading);
   }
   out.means = layout.means;
   out.points = static_cast<int>(points.size());
-  const std::vector<ServedPair> pairs = pairs_of(points, runs);
-  out.expressed = static_cast<int>(pairs.size());
+  RunPoints expressed;
+  for (const ServedPoint& point : points) {
+    if (point.has_figures()) {
+      expressed.push_back(&point);
+    }
+  }
+  out.expressed = static_cast<int>(expressed.size());
   std::set<std::vector<std::string>> scenarios;
-  std::map<std::vector<std::string>, std::vector<ServedPair>> by_group;
-  std::map<std::pair<std::vector<std::string>, double>, std::vector<ServedPair>> by_in_flight;  // ranges in their order
-  for (const ServedPair& pair : pairs) {
-    scenarios.insert(pair.point->assignments);
-    by_group[pair.point->groups].push_back(pair);
-    const auto range = in_flight_range(pair.point->in_flight) - std::begin(kInFlight);
-    by_in_flight[{pair.point->groups, static_cast<double>(range)}].push_back(pair);
+  std::map<std::vector<std::string>, RunPoints> by_group;
+  std::map<std::pair<std::vector<std::string>, double>, RunPoints> by_in_flight;  // ranges in their order
+  for (const ServedPoint* point : expressed) {
+    scenarios.insert(point->assignments);
+    by_group[point->groups].push_back(point);
+    const auto range = in_flight_range(point->in_flight) - std::begin(kInFlight);
+    by_in_flight[{point->groups, static_cast<double>(range)}].push_back(point);
   }
   out.scenarios = static_cast<int>(scenarios.size());
-  count_coverage(points, runs, out);
+  count_coverage(points, out);
   out.noise = noise_of(points);
-  out.all.errors = errors_of(pairs);
-  out.shares = shares_of(pairs);
+  out.all.errors = errors_of(expressed);
+  out.shares = shares_of(expressed);
   for (const auto& [key, some] : by_in_flight) {
-    out.groups.push_back({served_labels(*some.front().point), errors_of(some)});
+    out.groups.push_back({served_labels(*some.front()), errors_of(some)});
   }
   for (const auto& [labels, some] : by_group) {
     for (const std::size_t m : {std::size_t{1}, std::size_t{0}}) {

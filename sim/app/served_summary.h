@@ -2,12 +2,11 @@
 #pragma once
 
 #include <array>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "sim/app/served_run.h"
+#include "sim/app/served_layout.h"
 #include "sim/report/sweep_table.h"
 
 namespace epsim::app {
@@ -64,12 +63,10 @@ struct ServedSummary {
 // Its group and the range of its requests in flight.
 std::vector<std::string> served_labels(const ServedPoint& point);
 
-ServedSummary summarise_served(const ServedLayout& layout, const std::vector<ServedPoint>& points,
-                               const std::vector<std::optional<ServedRun>>& runs);
+ServedSummary summarise_served(const ServedLayout& layout, const std::vector<ServedPoint>& points);
 
 // A row a point: flags, measured and predicted figures, errors, terms of the TPOT, why it has none.
-ResultTable served_table(const ServedLayout& layout, const std::vector<ServedPoint>& points,
-                         const std::vector<std::optional<ServedRun>>& runs);
+ResultTable served_table(const ServedLayout& layout, const std::vector<ServedPoint>& points);
 ResultTable served_groups_table(const ServedSummary& summary);
 std::string served_text(const ServedSummary& summary, const ResultTable& points);
 std::string served_json(const ServedSummary& summary, const ResultTable& points);

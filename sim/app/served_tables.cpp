@@ -180,10 +180,10 @@ Json served_counts_json(const std::vector<ServedCount>& counts) {
 }
 
 // Names of all terms in the order in which they first come.
-std::vector<std::string> served_term_names(const std::vector<std::optional<ServedRun>>& runs) {
+std::vector<std::string> served_term_names(const std::vector<ServedPoint>& points) {
   std::vector<std::string> out;
-  for (const std::optional<ServedRun>& run : runs) {
-    for (const auto& [name, seconds] : run ? run->tpot_terms : decltype(run->tpot_terms){}) {
+  for (const ServedPoint& point : points) {
+    for (const auto& [name, seconds] : point.run.value_or(ServedRun{}).tpot_terms) {
       if (std::find(out.begin(), out.end(), name) == out.end()) {
         out.push_back(name);
       }
@@ -194,8 +194,7 @@ std::vector<std::string> served_term_names(const std::vector<std::optional<Serve
 
 }  // namespace
 
-ResultTable served_table(const ServedLayout& layout, const std::vector<ServedPoint>& points,
-                         const std::vector<std::optional<ServedRun>>& runs) {
+ResultTable served_table(const ServedLayout& layout, const std::vector<ServedPoint>& points) {
   ResultTable out{"points", {{"row", false}, {"group", true}}, {}};
   for (const std::string& flag : layout.flags) {
     if (flag != kInFlightColumn) {
@@ -209,7 +208,7 @@ ResultTable served_table(const ServedLayout& layout, const std::vector<ServedPoi
           {fmt::format("{}_{}_{}", kind, metric, kind == std::string_view("error") ? "share" : "ms"), false});
     }
   }
-  const std::vector<std::string> terms = served_term_names(runs);
+  const std::vector<std::string> terms = served_term_names(points);
   for (const std::string& term : terms) {
     out.columns.push_back({"tpot_" + term + "_ms", false});
   }
@@ -217,10 +216,9 @@ ResultTable served_table(const ServedLayout& layout, const std::vector<ServedPoi
                                    std::pair("unexpressed", true)}) {
     out.columns.push_back({name, text});
   }
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const ServedPoint& point = points[i];
-    const ServedRun none, &run = runs[i] ? *runs[i] : none;
-    const bool has = runs[i] && run.error.empty();
+  for (const ServedPoint& point : points) {
+    const ServedRun run = point.run.value_or(ServedRun{});
+    const bool has = point.has_figures();
     std::vector<Cell>& row = out.rows.emplace_back(std::vector<Cell>{static_cast<double>(point.row)});
     row.emplace_back(fmt::format("{}", fmt::join(point.groups, " ")));
     for (std::size_t f = 0; f < point.flags.size(); ++f) {
@@ -236,7 +234,7 @@ ResultTable served_table(const ServedLayout& layout, const std::vector<ServedPoi
       row.emplace_back(has ? predicted * 1e3 : kUndefined);
     }
     for (std::size_t m = 0; m < kServedMetrics.size(); ++m) {
-      row.emplace_back(has ? run.predicted[m] / point.measured[m] - 1 : kUndefined);
+      row.emplace_back(has ? point.error(m) : kUndefined);
     }
     for (const std::string& term : terms) {
       const auto found =
@@ -245,7 +243,7 @@ ResultTable served_table(const ServedLayout& layout, const std::vector<ServedPoi
     }
     row.emplace_back(has ? run.kv_tokens : kUndefined);
     row.emplace_back(has ? run.extrapolated : kUndefined);
-    row.emplace_back(has ? std::string() : runs[i] ? run.error : fmt::format("{}", fmt::join(point.reasons, "; ")));
+    row.emplace_back(has ? std::string() : point.run ? run.error : fmt::format("{}", fmt::join(point.reasons, "; ")));
   }
   return out;
 }

@@ -69,9 +69,8 @@ void check_measured(const ServedRequest& request, const std::vector<ServedPoint>
   }
 }
 
-std::optional<std::vector<std::optional<ServedRun>>> run_with_line(const ServedRequest& request,
-                                                                   const std::vector<ServedPoint>& points,
-                                                                   const fs::path& folder, bool overwrite, bool quiet) {
+bool run_with_line(const ServedRequest& request, std::vector<ServedPoint>& points, const fs::path& folder,
+                   bool overwrite, bool quiet) {
   std::ofstream nowhere;
   ProgressBoard board(quiet ? static_cast<std::ostream&>(nowhere) : std::cerr,
                       {.terminal = !quiet && isatty(STDERR_FILENO) == 1,
@@ -90,9 +89,9 @@ std::optional<std::vector<std::optional<ServedRun>>> run_with_line(const ServedR
     line = &board.add("served", static_cast<std::int64_t>(to_run));
   };
   control.on_run = [&] { line->update(++done, Ticks{}); };
-  auto out = run_served(request, points, folder, control);
-  line->finish(!out);
-  return out;
+  const bool complete = run_served(request, points, folder, control);
+  line->finish(!complete);
+  return complete;
 }
 
 }  // namespace
@@ -126,16 +125,14 @@ int validate_served(const po::variables_map& values) {
   }
   const ResultsFolder results(values, request.table.stem().string() + "-served",
                               [&](const fs::path& earlier) { return holds_served(earlier, request); });
-  const auto runs =
-      run_with_line(request, points, results.path(), values["overwrite"].as<bool>(), values["quiet"].as<bool>());
-  if (!runs) {
+  if (!run_with_line(request, points, results.path(), values["overwrite"].as<bool>(), values["quiet"].as<bool>())) {
     std::cout << "interrupted: finished scenarios are kept, and rerun the same command to continue\n";
     return kInterrupted;
   }
-  const ServedSummary summary = summarise_served(request.layout, points, *runs);
-  const ResultTable table = served_table(request.layout, points, *runs);
+  const ServedSummary summary = summarise_served(request.layout, points);
+  const ResultTable table = served_table(request.layout, points);
   write_file_atomically(results.path() / "points.csv", table_csv(table));
-  write_file_atomically(results.path() / "errors.csv", table_csv(served_errors_table(points, *runs)));
+  write_file_atomically(results.path() / "errors.csv", table_csv(served_errors_table(points)));
   write_file_atomically(results.path() / "groups.csv", table_csv(served_groups_table(summary)));
   write_file_atomically(results.path() / "served.json", served_json(summary, table));
   write_file_atomically(results.path() / "report.html", report_of(results.path(), EPSIM_VERSION));
@@ -143,7 +140,7 @@ int validate_served(const po::variables_map& values) {
   std::cout << printable(request.table.filename().string()) << ", read by " << request.layout.file.filename().string()
             << "\n"
             << served_text(summary, table);
-  const ServedHeld held = before ? hold_served(*before, points, *runs) : ServedHeld{};
+  const ServedHeld held = before ? hold_served(*before, points) : ServedHeld{};
   if (before) {
     std::cout << held_text(*before, held);
   }

@@ -52,10 +52,9 @@ TEST_CASE("no group of served points is further off than the committed errors sa
   std::vector<app::ServedPoint> points = app::quick_points(app::read_served_points(request.table, request.layout));
   std::erase_if(points, [](const app::ServedPoint& point) { return point.in_flight > 8; });
   const TempDir dir;
-  const auto runs = app::run_served(request, points, dir / "served", {});
-  REQUIRE(runs.has_value());
+  REQUIRE(app::run_served(request, points, dir / "served", {}));
   const app::ServedBefore before = app::read_served_before(source_dir() / "experiments/served/errors.csv");
-  const app::ServedHeld held = app::hold_served(before, points, *runs);
+  const app::ServedHeld held = app::hold_served(before, points);
   CHECK(held.points == std::ssize(points));
   CHECK(held.lost == 0);
   INFO(app::held_text(before, held));

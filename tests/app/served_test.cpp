@@ -138,7 +138,6 @@ TEST_CASE("errors: median, mean and 90th percentile of their size, bias with its
 struct Served {
   app::ServedLayout layout;
   std::vector<ServedPoint> points;
-  std::vector<std::optional<ServedRun>> runs;
   void add(const std::string& gpu, double n, double day, double measured_tpot, std::optional<ServedRun> run) {
     ServedPoint p;
     p.row = static_cast<int>(points.size()) + 1;
@@ -148,8 +147,8 @@ struct Served {
     p.day = day;
     p.measured = {kNone, measured_tpot, kNone};
     p.assignments = {"n=" + std::to_string(n)};
+    p.run = std::move(run);
     points.push_back(p);
-    runs.push_back(std::move(run));
   }
 };
 
@@ -164,7 +163,7 @@ TEST_CASE("a table of points has each column once, requests in flight too where 
   Served s;
   s.layout.flags = {"gpu", "in_flight"};
   s.add("x", 4, kNone, 6e-3, run_of(2e-3, 5e-3));
-  const ResultTable table = app::served_table(s.layout, s.points, s.runs);
+  const ResultTable table = app::served_table(s.layout, s.points);
   std::set<std::string> names;
   for (const ResultColumn& column : table.columns) {
     CHECK_MESSAGE(names.insert(column.name).second, column.name);
@@ -181,9 +180,9 @@ TEST_CASE("the hint finds the term that was made wrong: experts priced at twice 
   s.layout.flags = {"gpu", "n"};
   s.add("x", 4, kNone, 1e-3 + 5e-3, run_of(2e-3, 5e-3));
   s.add("x", 16, kNone, 4e-3 + 6e-3, run_of(8e-3, 6e-3));
-  CHECK(app::summarise_served(s.layout, s.points, s.runs).hints.empty());  // two scenarios: any term fits
+  CHECK(app::summarise_served(s.layout, s.points).hints.empty());  // two scenarios: any term fits
   s.add("x", 64, kNone, 9e-3 + 7e-3, run_of(18e-3, 7e-3));
-  const app::ServedSummary out = app::summarise_served(s.layout, s.points, s.runs);
+  const app::ServedSummary out = app::summarise_served(s.layout, s.points);
   REQUIRE(out.hints.size() == 1);
   CHECK(out.hints[0].term == "experts");
   CHECK(out.hints[0].factor == doctest::Approx(0.5));
@@ -201,7 +200,7 @@ TEST_CASE("a constant that every token lacks is told as such") {
   s.add("x", 4, kNone, 9e-3, run_of(2e-3, 5e-3));
   s.add("x", 16, kNone, 16e-3, run_of(8e-3, 6e-3));
   s.add("x", 64, kNone, 27e-3, run_of(18e-3, 7e-3));
-  const app::ServedSummary out = app::summarise_served(s.layout, s.points, s.runs);
+  const app::ServedSummary out = app::summarise_served(s.layout, s.points);
   REQUIRE(out.hints.size() == 1);
   CHECK(out.hints[0].term == "");
   CHECK(out.hints[0].added_s == doctest::Approx(2e-3));
@@ -218,8 +217,8 @@ TEST_CASE("the noise floor is that of repeats within three days; reasons are cou
   s.points[2].reasons = {"b", "b"};
   ServedRun refused;
   refused.error = "c";
-  s.runs[3] = refused;
-  const app::ServedSummary out = app::summarise_served(s.layout, s.points, s.runs);
+  s.points[3].run = refused;
+  const app::ServedSummary out = app::summarise_served(s.layout, s.points);
   CHECK(out.noise[1].pairs == 1);
   CHECK(out.noise[1].median == doctest::Approx(0.1));
   // 1.1 for all of x leaves 0.1, 1 - 1.1 / 3 and 0; 1.0 would leave 0, 2 / 3 and 0.1 / 1.1. Of y nothing, over four points.
@@ -242,7 +241,7 @@ TEST_CASE("a group is worse when its mean error grew by 2 points and by a tenth,
   const TempDir dir;
   const auto held_against = [&](const std::string& rows) {
     std::ofstream(dir / "errors.csv") << "row,group,error_ttft_share,error_tpot_share,error_e2e_share\n" << rows;
-    return app::hold_served(app::read_served_before(dir / "errors.csv"), s.points, s.runs);
+    return app::hold_served(app::read_served_before(dir / "errors.csv"), s.points);
   };
   // x: 9.5 % before (12 is 2.5 points and 26 % more). y: 20.5 % before (22 is 1.5 points more).
   const app::ServedHeld held = held_against("1,x,,0.09,\n2,x,,-0.1,\n3,y,,0.205,\n5,y,,0.1,\n7,y,,0.1,\n");
@@ -253,9 +252,9 @@ TEST_CASE("a group is worse when its mean error grew by 2 points and by a tenth,
   CHECK(held.worse[0].before == doctest::Approx(0.095));
   CHECK(held.worse[0].now == doctest::Approx(0.12));
   // 2.5 points more than 30 % are less than a tenth.
-  s.runs[2]->predicted[1] = 1.325;
+  s.points[2].run->predicted[1] = 1.325;
   CHECK(held_against("3,y,,-0.3,\n").worse.empty());
-  s.runs[2]->predicted[1] = 1.335;
+  s.points[2].run->predicted[1] = 1.335;
   CHECK(held_against("3,y,,-0.3,\n").worse.size() == 1);
   check_contains(error_of<InputError>([&] { held_against("1,y,,0.09,\n"); }).what(), {"errors.csv", "row 1", "y", "x"});
 }
@@ -393,7 +392,7 @@ TEST_CASE("one point that is far off does not hide the term that is wrong at all
     s.add("x", ms, kNone, ms * 1e-3, run_of(0.8e-3 * ms, 0));  // a fifth too short
   }
   s.add("x", 32, kNone, 1e-3, run_of(3e-3, 0));
-  const app::ServedSummary out = app::summarise_served(s.layout, s.points, s.runs);
+  const app::ServedSummary out = app::summarise_served(s.layout, s.points);
   REQUIRE(out.hints.size() == 1);
   CHECK(out.hints[0].mean_now == doctest::Approx((5 * 0.2 + 2) / 6));
   // 1.25 x leaves nothing of five and 3.75 - 1 of the sixth. Squares would be least at 0.57 x, which leaves more than now;
