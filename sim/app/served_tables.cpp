@@ -198,24 +198,21 @@ ResultTable served_table(const ServedLayout& layout, const std::vector<ServedPoi
   ResultTable out{"points", {{"row", false}, {"group", true}}, {}};
   for (const std::string& flag : layout.flags) {
     if (flag != kInFlightColumn) {
-      out.columns.push_back({flag, true});
+      out.add_words({flag});
     }
   }
-  out.columns.push_back({kInFlightColumn, false});
+  out.add_numbers({kInFlightColumn});
   for (const char* kind : {"measured", "predicted", "error"}) {
     for (const char* metric : kServedMetrics) {
-      out.columns.push_back(
-          {fmt::format("{}_{}_{}", kind, metric, kind == std::string_view("error") ? "share" : "ms"), false});
+      out.add_numbers({fmt::format("{}_{}_{}", kind, metric, kind == std::string_view("error") ? "share" : "ms")});
     }
   }
   const std::vector<std::string> terms = served_term_names(points);
   for (const std::string& term : terms) {
-    out.columns.push_back({"tpot_" + term + "_ms", false});
+    out.add_numbers({"tpot_" + term + "_ms"});
   }
-  for (const auto& [name, text] : {std::pair("kv_tokens_per_rank", false), std::pair("extrapolated_share", false),
-                                   std::pair("unexpressed", true)}) {
-    out.columns.push_back({name, text});
-  }
+  out.add_numbers({"kv_tokens_per_rank", "extrapolated_share"});
+  out.add_words({"unexpressed"});
   for (const ServedPoint& point : points) {
     const ServedRun run = point.run.value_or(ServedRun{});
     const bool has = point.has_figures();
@@ -250,14 +247,12 @@ ResultTable served_table(const ServedLayout& layout, const std::vector<ServedPoi
 
 ResultTable served_groups_table(const ServedSummary& s) {
   ResultTable out{"groups", {}, {}};
-  for (const std::string& heading : s.headings) {
-    out.columns.push_back({heading, true});
-  }
-  out.columns.push_back({"in_flight", true});
-  out.columns.push_back({"points", false});
+  out.add_words(s.headings);
+  out.add_words({"in_flight"});
+  out.add_numbers({"points"});
   for (const std::size_t m : kShownOrder) {
     for (const char* name : {"median", "mean", "p90", "bias"}) {
-      out.columns.push_back({fmt::format("{}_{}_error_share", kServedMetrics[m], name), false});
+      out.add_numbers({fmt::format("{}_{}_error_share", kServedMetrics[m], name)});
     }
   }
   const auto add = [&](std::vector<std::string> labels, const ServedGroup& group) {

@@ -13,9 +13,7 @@ namespace epsim {
 
 ResultTable what_ifs_table(const CapacityPlan& plan) {
   ResultTable out{"what_ifs", {{"what_if", true}, {"verdict", true}}, {}};
-  for (const char* name : {"growth_share", "requests_per_s_of_instance", "ttft_p99_ms", "tpot_p99_ms", "holds"}) {
-    out.columns.push_back({name});
-  }
+  out.add_numbers({"growth_share", "requests_per_s_of_instance", "ttft_p99_ms", "tpot_p99_ms", "holds"});
   if (!plan.order.empty()) {
     for (const CapacityWhatIf& asked : plan.study.options[plan.order.front()].what_ifs) {
       const LoadPoint& p = asked.answer.point;
@@ -28,15 +26,11 @@ ResultTable what_ifs_table(const CapacityPlan& plan) {
 
 ResultTable candidates_table(const CapacityPlan& plan) {
   ResultTable out{"candidates", {}, {}};
-  for (const char* name : {"node", "role", "engine", "dtype", "policy", "settings", "status", "reason"}) {
-    out.columns.push_back({name, true});
-  }
-  for (const char* name : {"nodes_of_instance", "attention_tp", "instances_at_least", "instances_asked", "nodes_asked",
-                           "requests_per_s_of_instance", "ttft_mean_ms", "ttft_p99_ms", "tpot_mean_ms", "tpot_p99_ms",
-                           "e2e_mean_ms", "slo_times_allowed", "holds", "requests_in_system", "kv_tokens_of_instance",
-                           "output_tokens_per_s_per_gpu", "tokens_per_s_per_user", "requests_of_run"}) {
-    out.columns.push_back({name});
-  }
+  out.add_words({"node", "role", "engine", "dtype", "policy", "settings", "status", "reason"});
+  out.add_numbers({"nodes_of_instance", "attention_tp", "instances_at_least", "instances_asked", "nodes_asked",
+                   "requests_per_s_of_instance", "ttft_mean_ms", "ttft_p99_ms", "tpot_mean_ms", "tpot_p99_ms",
+                   "e2e_mean_ms", "slo_times_allowed", "holds", "requests_in_system", "kv_tokens_of_instance",
+                   "output_tokens_per_s_per_gpu", "tokens_per_s_per_user", "requests_of_run"});
   for (const CapacityRow& row : plan.study.rows) {
     const CapacityDesign& d = row.design;
     std::vector<Cell>& cells = out.rows.emplace_back();
@@ -71,17 +65,12 @@ ResultTable candidates_table(const CapacityPlan& plan) {
 }
 
 ResultTable deployments_table(const CapacityPlan& plan) {
-  ResultTable out{
-      "deployments",
-      {{"node", true}, {"pools", true}, {"engine", true}, {"dtype", true}, {"policy", true}, {"price", true}},
-      {}};
-  for (const char* name :
-       {"nodes_of_deployment", "gpus_of_deployment", "usd_per_hour", "usd_per_month", "usd_per_million_tokens",
-        "usd_per_million_input_tokens", "usd_per_million_output_tokens", "usd_per_request", "watts", "joules_per_token",
-        "output_tokens_per_s_per_gpu", "ttft_mean_ms", "ttft_p99_ms", "tpot_mean_ms", "tpot_p99_ms", "e2e_mean_ms",
-        "run_as_a_whole"}) {
-    out.columns.push_back({name});
-  }
+  ResultTable out{"deployments", {}, {}};
+  out.add_words({"node", "pools", "engine", "dtype", "policy", "price"});
+  out.add_numbers({"nodes_of_deployment", "gpus_of_deployment", "usd_per_hour", "usd_per_month",
+                   "usd_per_million_tokens", "usd_per_million_input_tokens", "usd_per_million_output_tokens",
+                   "usd_per_request", "watts", "joules_per_token", "output_tokens_per_s_per_gpu", "ttft_mean_ms",
+                   "ttft_p99_ms", "tpot_mean_ms", "tpot_p99_ms", "e2e_mean_ms", "run_as_a_whole"});
   for (const std::size_t i : plan.order) {
     const CapacityOption& option = plan.study.options[i];
     const CapacityCost& c = plan.costs[i];
@@ -118,9 +107,7 @@ ResultTable deployments_table(const CapacityPlan& plan) {
 
 ResultTable prices_table(const CapacityPlan& plan) {
   ResultTable out{"prices", {{"seller", true}, {"price_terms", true}, {"as_of", true}, {"source", true}}, {}};
-  for (const char* name : {"usd_per_node_hour", "usd_per_hour", "usd_per_million_output_tokens"}) {
-    out.columns.push_back({name});
-  }
+  out.add_numbers({"usd_per_node_hour", "usd_per_hour", "usd_per_million_output_tokens"});
   if (plan.order.empty()) {
     return out;
   }

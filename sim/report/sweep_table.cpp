@@ -58,6 +58,12 @@ double number_of(const Cell& cell) {
   return number_from<double>(std::get<std::string>(cell)).value_or(kUndefined);
 }
 
+void ResultTable::add_columns(const std::vector<std::string>& names, bool text) {
+  for (const std::string& column : names) {
+    columns.push_back({column, text});
+  }
+}
+
 ResultTable metric_table(const std::string& name, const RunSummary& run) {
   ResultTable out{name, {}, {{}}};
   for (const MetricSection& section : metric_sections()) {

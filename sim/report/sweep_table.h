@@ -28,6 +28,12 @@ struct ResultTable {
   std::string name;
   std::vector<ResultColumn> columns;
   std::vector<std::vector<Cell>> rows;  // one cell per column
+
+  void add_numbers(const std::vector<std::string>& names) { add_columns(names, false); }
+  void add_words(const std::vector<std::string>& names) { add_columns(names, true); }
+
+ private:
+  void add_columns(const std::vector<std::string>& names, bool text);
 };
 
 // The columns of a sweep that are neither an axis nor a figure of the run.

@@ -145,14 +145,10 @@ std::vector<Cell> winner_cells(const std::vector<RateChoice>& all, RateQuestion 
 
 ResultTable winner_table(const WinnerMap& map) {
   ResultTable out{"winners", {}, {}};
-  for (const std::string& axis : map.axes) {
-    out.columns.push_back({axis, true});
-  }
-  out.columns.push_back({"winner", true});
-  for (const char* name : {"gain_mean", "gain_interval95_low", "gain_interval95_high"}) {
-    out.columns.push_back({name, false});
-  }
-  out.columns.insert(out.columns.end(), {{"over", true}, {"not_compared", true}});
+  out.add_words(map.axes);
+  out.add_words({"winner"});
+  out.add_numbers({"gain_mean", "gain_interval95_low", "gain_interval95_high"});
+  out.add_words({"over", "not_compared"});
   for (const WinnerCell& cell : map.cells) {
     std::vector<Cell> row(cell.place.begin(), cell.place.end());
     const std::vector<Cell> won = cell.choices.empty() ? std::vector<Cell>{"", kUndefined, kUndefined, kUndefined, ""}

@@ -49,7 +49,7 @@ std::vector<ResultTable> tables_of_search(const Scenario& scenario, const Goodpu
   study.searches = search_all(targets_of(by_seed, control, plans), options, {});
   ResultTable results = policy_table(study, 0);
   if (!options.slo.any()) {  // of the one search; a policy has one under each seed
-    results.columns.push_back({"knee_limit", true});
+    results.add_words({"knee_limit"});
     results.rows.front().emplace_back(std::string(name_of(study.searches.front().knee.limit)));
   }
   return {std::move(results), without_columns(goodput_table(study), kDropped),

@@ -82,11 +82,9 @@ std::optional<ResultTable> intervals_layout(const SweepRequest& request) {
   lead.erase(lead.begin() + static_cast<std::ptrdiff_t>(1 + *seed_axis));
   lead.erase(lead.begin());  // the number of the point
   ResultTable out{"intervals", lead, {}};
-  out.columns.push_back({"figure", true});
-  for (const char* name : {"seeds", "mean", "interval95_low", "interval95_high", "ratio_mean", "ratio_interval95_low",
-                           "ratio_interval95_high"}) {
-    out.columns.push_back({name, false});
-  }
+  out.add_words({"figure"});
+  out.add_numbers({"seeds", "mean", "interval95_low", "interval95_high", "ratio_mean", "ratio_interval95_low",
+                   "ratio_interval95_high"});
   return out;
 }
 

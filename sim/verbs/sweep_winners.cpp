@@ -136,14 +136,10 @@ std::optional<WinnerMap> winners_of(WinnerMap rates, const std::vector<std::stri
 
 std::optional<ResultTable> gains_of(const WinnerMap& rates) {
   ResultTable out{"gains", {}, {}};
-  for (const std::string& axis : rates.axes) {
-    out.columns.push_back({axis, true});
-  }
-  out.columns.insert(out.columns.end(), {{"policy", true}, {"part", true}});
-  for (const char* name : {"requests_per_s", "requests_per_s_interval95_low", "requests_per_s_interval95_high", "share",
-                           "share_interval95_low", "share_interval95_high"}) {
-    out.columns.push_back({name, false});
-  }
+  out.add_words(rates.axes);
+  out.add_words({"policy", "part"});
+  out.add_numbers({"requests_per_s", "requests_per_s_interval95_low", "requests_per_s_interval95_high", "share",
+                   "share_interval95_low", "share_interval95_high"});
   for (const WinnerCell& cell : rates.cells) {
     for (GainSplit& split : gain_splits(cell.choices)) {
       std::reverse(split.parts.begin(), split.parts.end());
