@@ -14,6 +14,7 @@
 #include "models/catalogue/profiles.h"
 #include "sim/app/trace_verbs.h"
 #include "sim/core/files.h"
+#include "sim/core/mapped.h"
 #include "sim/core/quantity.h"
 #include "sim/core/refuse.h"
 
@@ -186,11 +187,9 @@ std::vector<ComparedErrors> compare_with_points(const FittedProfile& profile, co
 }
 
 std::vector<ComparedErrors> compare_links_with_points(const LinkProfile& link, bool inter, const PointFile& points) {
-  std::vector<ComparedErrors> out;
-  for (const LinkErrors& e : compare_link(link, inter, points)) {
-    out.push_back({e.what, e.errors, e.extrapolated});
-  }
-  return out;
+  return mapped(compare_link(link, inter, points), [](const LinkErrors& e) {
+    return ComparedErrors{e.what, e.errors, e.extrapolated};
+  });
 }
 
 std::string errors_text(const std::vector<ComparedErrors>& rows) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <iterator>
 
 #include "sim/app/command_line.h"
 #include "sim/cluster/prepare.h"
@@ -50,9 +51,7 @@ ComparedLabels compared_labels(const boost::program_options::variables_map& valu
   }
   const Scenario scenario = read_scenario(open_scenario(values), labels);
   out.labels = mapped(scenario.policies, &PolicyChoice::label);
-  for (const std::string& name : missing_references(out.labels)) {
-    out.labels.push_back(name);
-  }
+  std::ranges::move(missing_references(out.labels), std::back_inserter(out.labels));
   for (const PolicyChoice& policy : scenario.policies) {
     if (makes_copies(scenario, policy)) {
       const std::vector<std::string> variants = split_variants(policy);

@@ -15,6 +15,7 @@
 #include "sim/app/command_line.h"
 #include "sim/app/keys.h"
 #include "sim/core/files.h"
+#include "sim/core/mapped.h"
 #include "sim/core/refuse.h"
 #include "sim/core/text.h"
 #include "sim/scenario/network_options.h"
@@ -77,11 +78,7 @@ Json transport_row(const TransportEntry& entry) {
 
 template <class Entries, class Row>
 Json rows_of(const Entries& entries, Row row) {
-  Json out = Json::array();
-  for (const auto& entry : entries) {
-    out.push_back(row(entry));
-  }
-  return out;
+  return mapped(entries, row);
 }
 
 std::vector<ListSection> models() {

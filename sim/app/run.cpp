@@ -71,10 +71,9 @@ std::vector<RunResult> run_first_seed(std::span<Scenario> by_seed, const std::ve
   const bool alone = by_seed.size() == 1 && prepared.size() == 1;
   std::ofstream nowhere;
   ProgressBoard board(settings.quiet ? static_cast<std::ostream&>(nowhere) : std::cerr, progress_options(settings));
-  std::vector<ProgressLine*> lines;
-  for (const PolicyChoice& policy : scenario.policies) {
-    lines.push_back(&board.add(policy.label, static_cast<std::int64_t>(scenario.requests.requests.size())));
-  }
+  const std::vector<ProgressLine*> lines = mapped(scenario.policies, [&](const PolicyChoice& policy) {
+    return &board.add(policy.label, static_cast<std::int64_t>(scenario.requests.requests.size()));
+  });
   std::vector<RunResult> results(prepared.size());
   run_jobs(all_jobs(results.size()), {}, [&](std::size_t i, const Abandoned&) {
     RunControl control;

@@ -289,12 +289,8 @@ ServedPoint point_of(Columns& columns, const ServedLayout& layout, int row) {
   look_up(layout.lookup, columns);
   ServedPoint out;
   out.row = row;
-  for (const std::string& flag : layout.flags) {
-    out.flags.push_back(text_at(columns, flag));
-  }
-  for (const auto& [heading, column] : layout.groups) {
-    out.groups.push_back(text_at(columns, column));
-  }
+  out.flags = mapped(layout.flags, [&](const std::string& flag) { return text_at(columns, flag); });
+  out.groups = mapped(layout.groups, [&](const auto& group) { return text_at(columns, group.second); });
   out.in_flight = number_at(columns, layout.in_flight);
   out.day = day_of(text_at(columns, layout.date));
   for (std::size_t m = 0; m < kServedMetrics.size(); ++m) {

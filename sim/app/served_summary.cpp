@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "sim/core/mapped.h"
 #include "sim/report/format.h"
 
 namespace epsim::app {
@@ -253,9 +254,7 @@ std::vector<std::string> served_labels(const ServedPoint& point) {
 
 ServedSummary summarise_served(const ServedLayout& layout, const std::vector<ServedPoint>& points) {
   ServedSummary out;
-  for (const auto& [heading, column] : layout.groups) {
-    out.headings.push_back(heading);
-  }
+  out.headings = mapped(layout.groups, [](const auto& group) { return group.first; });
   out.means = layout.means;
   out.points = static_cast<int>(points.size());
   RunPoints expressed;

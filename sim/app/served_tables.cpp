@@ -172,11 +172,9 @@ Json served_errors_json(const std::array<ServedErrors, 3>& errors) {
 }
 
 Json served_counts_json(const std::vector<ServedCount>& counts) {
-  Json out = Json::array();
-  for (const ServedCount& c : counts) {
-    out.push_back({{"text", c.text}, {"points", c.points}, {"alone", c.alone}});
-  }
-  return out;
+  return mapped(counts, [](const ServedCount& c) {
+    return Json{{"text", c.text}, {"points", c.points}, {"alone", c.alone}};
+  });
 }
 
 // Names of all terms in the order in which they first come.
@@ -297,20 +295,18 @@ std::string served_json(const ServedSummary& s, const ResultTable& points) {
   }
   out["errors"] = served_errors_json(s.all.errors);
   out["group_names"] = s.headings;
-  out["groups"] = Json::array();
-  for (const ServedGroup& group : s.groups) {
-    out["groups"].push_back({{"labels", group.labels}, {"errors", served_errors_json(group.errors)}});
-  }
-  out["hints"] = Json::array();
-  for (const ServedHint& h : s.hints) {
-    out["hints"].push_back({{"labels", h.labels},
-                            {"metric", kServedMetrics[h.metric]},
-                            {"term", h.term},
-                            {"factor", h.factor},
-                            {"added_s", h.added_s},
-                            {"mean_share", h.mean_now},
-                            {"mean_left_share", h.mean_then}});
-  }
+  out["groups"] = mapped(s.groups, [](const ServedGroup& group) {
+    return Json{{"labels", group.labels}, {"errors", served_errors_json(group.errors)}};
+  });
+  out["hints"] = mapped(s.hints, [](const ServedHint& h) {
+    return Json{{"labels", h.labels},
+                {"metric", kServedMetrics[h.metric]},
+                {"term", h.term},
+                {"factor", h.factor},
+                {"added_s", h.added_s},
+                {"mean_share", h.mean_now},
+                {"mean_left_share", h.mean_then}};
+  });
   out["rows"] = json_rows(points);
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

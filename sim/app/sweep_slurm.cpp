@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <iterator>
 
 #include "sim/core/error.h"
 #include "sim/core/files.h"
@@ -78,9 +79,7 @@ void check_slurm_options(const po::variables_map& values) {
 std::string slurm_script(const std::vector<std::string>& words, const po::variables_map& values,
                          const fs::path& folder) {
   std::vector<std::string> command{quoted(fs::read_symlink("/proc/self/exe").string()), "sweep"};
-  for (const std::string& word : words_of_parts(words)) {
-    command.push_back(quoted(word));
-  }
+  std::ranges::transform(words_of_parts(words), std::back_inserter(command), quoted);
   const int threads = std::max(1, values["threads"].as<int>());
   const std::string target = fs::absolute(folder).lexically_normal().string();
   const std::string common = fmt::format("{} -q --threads {} -o {}", fmt::join(command, " "), threads, quoted(target));

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "sim/app/trace_verbs.h"
+#include "sim/core/mapped.h"
 #include "sim/core/refuse.h"
 #include "sim/core/text.h"
 
@@ -90,11 +91,8 @@ std::int64_t whole_number(const std::string& text, const std::string& option) {
 }
 
 std::vector<int> number_list(const po::variables_map& values, const char* option) {
-  std::vector<int> numbers;
-  for (const std::string& word : option_list(values, option)) {
-    numbers.push_back(static_cast<int>(whole_number(word, option)));
-  }
-  return numbers;
+  return mapped(option_list(values, option),
+                [&](const std::string& word) { return static_cast<int>(whole_number(word, option)); });
 }
 
 std::string argument(const po::variables_map& values, const std::string& name, const std::string& what) {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "sim/core/mapped.h"
 #include "sim/report/estimate.h"
 #include "sim/report/format.h"
 #include "sim/report/tables.h"
@@ -94,10 +95,9 @@ std::string headroom_text(const CapacityOption& option, const CapacityPlan& plan
   if (option.searches.empty()) {
     return "";
   }
-  std::vector<double> rates;
-  for (const GoodputSearch& search : option.searches) {
-    rates.push_back(search.slo.holds ? search.slo.rate * share_of(option.pools).one_in : 0);
-  }
+  const std::vector<double> rates = mapped(option.searches, [&](const GoodputSearch& search) {
+    return search.slo.holds ? search.slo.rate * share_of(option.pools).one_in : 0;
+  });
   const Estimate rate = estimate(rates);
   const std::string limit = option.searches.front().slo.limit;
   const std::string interval =
@@ -313,12 +313,10 @@ std::string options_table(const CapacityPlan& plan) {
     if (!plan.dense) {
       row.push_back(option.pools.back().design.policy);
     }
-    for (const std::string& figure : {std::to_string(cost.nodes), std::to_string(cost.gpus), price(cost.usd_per_hour),
-                                      price(cost.usd_per_million_output), rounded(ms_of(p.ttft_s, &Summary::p99)),
-                                      rounded(ms_of(p.tpot_s, &Summary::p99)), known(cost.watts / 1e3, cost.watts > 0),
-                                      rounded(cost.output_tokens_per_s_per_gpu)}) {
-      row.push_back(figure);
-    }
+    row.insert(row.end(), {std::to_string(cost.nodes), std::to_string(cost.gpus), price(cost.usd_per_hour),
+                           price(cost.usd_per_million_output), rounded(ms_of(p.ttft_s, &Summary::p99)),
+                           rounded(ms_of(p.tpot_s, &Summary::p99)), known(cost.watts / 1e3, cost.watts > 0),
+                           rounded(cost.output_tokens_per_s_per_gpu)});
     table.add_row(row);
   }
   return table.render(2) + "  P prefill, D decode; TP of attention\n";

@@ -42,9 +42,7 @@ std::string overload_text(const Overload& o, std::size_t policies, bool takes_ra
 Comparison one_seed(std::span<const RunSummary> runs, std::uint64_t seed) {
   Comparison out;
   out.seeds = {seed};
-  for (const RunSummary& run : runs) {
-    out.by_policy.push_back({run});
-  }
+  out.by_policy = mapped(runs, [](const RunSummary& run) { return std::vector{run}; });
   return out;
 }
 

@@ -196,17 +196,13 @@ std::vector<std::string> gain_sentences(std::span<const RateChoice> runs, bool i
 }
 
 nlohmann::ordered_json gain_split_json(std::span<const GainSplit> splits) {
-  auto out = nlohmann::ordered_json::array();
-  for (const GainSplit& split : splits) {
-    nlohmann::ordered_json row{{"policy", split.policy}, {"parts", nlohmann::ordered_json::array()}};
-    for (const GainPart& part : split.parts) {
-      row["parts"].push_back(part_json(part));
-    }
-    row["whole"] = part_json(split.whole);
-    row["interaction"] = split.interaction.name.empty() ? nlohmann::ordered_json() : part_json(split.interaction);
-    out.push_back(std::move(row));
-  }
-  return out;
+  return mapped(splits, [](const GainSplit& split) {
+    return nlohmann::ordered_json{
+        {"policy", split.policy},
+        {"parts", mapped(split.parts, part_json)},
+        {"whole", part_json(split.whole)},
+        {"interaction", split.interaction.name.empty() ? nlohmann::ordered_json() : part_json(split.interaction)}};
+  });
 }
 
 }  // namespace epsim

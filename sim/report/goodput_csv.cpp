@@ -12,18 +12,6 @@ constexpr double kMilli = 1e3;
 double count(std::int64_t n) { return static_cast<double>(n); }
 double flag(bool yes) { return yes ? 1 : 0; }
 
-// Every search with whether its prompts are aligned: those of the policies, then the aligned ones.
-std::vector<std::pair<const GoodputSearch*, bool>> all_searches(const GoodputStudy& study) {
-  std::vector<std::pair<const GoodputSearch*, bool>> out;
-  for (const GoodputSearch& s : study.searches) {
-    out.emplace_back(&s, false);
-  }
-  for (const GoodputSearch& s : study.aligned) {
-    out.emplace_back(&s, true);
-  }
-  return out;
-}
-
 // The first policy's, aligned as `search` is.
 const GoodputSearch& first_beside(const GoodputStudy& study, const GoodputSearch& search, bool aligned) {
   return (aligned ? study.aligned : study.searches).at(static_cast<std::size_t>(search.seed_index));

@@ -3,6 +3,7 @@
 #include <variant>
 
 #include "sim/core/files.h"
+#include "sim/core/mapped.h"
 #include "sim/report/goodput_branches.h"
 #include "sim/report/goodput_summary.h"
 #include "sim/report/goodput_writer.h"
@@ -16,13 +17,12 @@ Json slo_of(const Slo& slo) {
   if (!slo.any()) {
     return nullptr;
   }
-  Json out{{"text", name_of(slo)}, {"terms", Json::array()}};
-  for (const SloTerm& term : slo.terms) {
-    out["terms"].push_back(
-        {{"metric", name_of(term.metric)}, {"stat", name_of(term.stat)}, {"bound_s", term.bound.count()}});
-  }
-  out["attainment"] = slo.per_request() ? Json(slo.attainment) : Json(nullptr);
-  return out;
+  const auto term_json = [](const SloTerm& term) {
+    return Json{{"metric", name_of(term.metric)}, {"stat", name_of(term.stat)}, {"bound_s", term.bound.count()}};
+  };
+  return {{"text", name_of(slo)},
+          {"terms", mapped(slo.terms, term_json)},
+          {"attainment", slo.per_request() ? Json(slo.attainment) : Json(nullptr)}};
 }
 
 Json method_of(const GoodputStudy& study) {
@@ -126,10 +126,7 @@ void add_branch_json(const GoodputStudy& study, std::size_t policy, Json& out) {
   if (!study.options.branches) {
     return;
   }
-  out["starts"] = Json::array();
-  for (const StartFigures& figures : start_figures(study, policy)) {
-    out["starts"].push_back(start_of(figures));
-  }
+  out["starts"] = mapped(start_figures(study, policy), start_of);
   if (!study.aligned.empty()) {
     const AlignedFigures aligned = aligned_figures(study, policy);
     out["aligned_requests_per_s"] = json_of(aligned.rate);
@@ -152,10 +149,7 @@ Json policy_of(const PolicyGoodput& policy, bool slo) {
     (figure.of_knee ? out["knee"] : out)[figure.name] = json_of(figure);
   }
   if (!slo) {
-    out["sensitivity"] = Json::array();
-    for (const KneeFigures& knee : policy.knees) {
-      out["sensitivity"].push_back(json_of(knee_figures(knee)));
-    }
+    out["sensitivity"] = mapped(policy.knees, [](const KneeFigures& knee) { return json_of(knee_figures(knee)); });
   }
   return out;
 }
@@ -229,11 +223,8 @@ std::string goodput_json(const GoodputStudy& study, const RunInfo& info) {
   }
   out["conclusions"] = goodput_conclusions(study);
   out["searches"] = Json::array();
-  for (const GoodputSearch& search : study.searches) {
-    out["searches"].push_back(search_json(search, study, false));
-  }
-  for (const GoodputSearch& search : study.aligned) {
-    out["searches"].push_back(search_json(search, study, true));
+  for (const auto& [search, aligned] : all_searches(study)) {
+    out["searches"].push_back(search_json(*search, study, aligned));
   }
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

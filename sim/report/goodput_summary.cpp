@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "sim/core/check.h"
 #include "sim/core/mapped.h"
@@ -54,11 +55,9 @@ KneeFigures knee_figures(const GoodputStudy& study, std::size_t policy, double k
 
 SloFigures slo_figures(const GoodputStudy& study, std::size_t policy) {
   SloFigures out;
-  std::vector<std::string> limits;
-  for (const GoodputSearch& search : searches_of(study, policy)) {
-    limits.push_back(search.slo.limit);
-    out.held_seeds += search.slo.holds ? 1 : 0;
-  }
+  const auto limits = mapped(searches_of(study, policy), [](const GoodputSearch& s) { return s.slo.limit; });
+  out.held_seeds = static_cast<int>(
+      std::ranges::count_if(searches_of(study, policy), [](const GoodputSearch& s) { return s.slo.holds; }));
   out.limit = *std::max_element(limits.begin(), limits.end(), [&](const std::string& a, const std::string& b) {
     return std::count(limits.begin(), limits.end(), a) < std::count(limits.begin(), limits.end(), b);
   });
@@ -88,9 +87,7 @@ PolicyGoodput policy_figures(const GoodputStudy& study, std::size_t policy) {
     out.slo = slo_figures(study, policy);
     return out;
   }
-  for (const double k : values_of_k(study.options)) {
-    out.knees.push_back(knee_figures(study, policy, k));
-  }
+  out.knees = mapped(values_of_k(study.options), [&](double k) { return knee_figures(study, policy, k); });
   out.saturation = over_seeds(saturation);
   out.saturation_ratio = estimate(ratios_by_seed(study, policy, saturation));
   out.idle_ttft_ms = over_seeds([](const GoodputSearch& s) { return s.idle_ttft_s * 1e3; });
@@ -144,6 +141,17 @@ std::span<const GoodputSearch> searches_of(const GoodputStudy& study, std::size_
 }
 std::span<const GoodputSearch> aligned_of(const GoodputStudy& study, std::size_t policy) {
   return of_policy(study.aligned, study, policy);
+}
+
+std::vector<std::pair<const GoodputSearch*, bool>> all_searches(const GoodputStudy& study) {
+  std::vector<std::pair<const GoodputSearch*, bool>> out;
+  for (const GoodputSearch& s : study.searches) {
+    out.emplace_back(&s, false);
+  }
+  for (const GoodputSearch& s : study.aligned) {
+    out.emplace_back(&s, true);
+  }
+  return out;
 }
 
 double rate_of(const GoodputStudy& study, const GoodputSearch& search) {
@@ -238,12 +246,8 @@ std::vector<std::string> goodput_conclusions(const GoodputStudy& study) {
                       policies[p].slo.limit));
     }
   }
-  for (std::string& sentence : gain_sentences(rates_of(study), false)) {
-    out.push_back(std::move(sentence));
-  }
-  for (std::string& paragraph : branch_conclusions(study)) {
-    out.push_back(std::move(paragraph));
-  }
+  std::ranges::move(gain_sentences(rates_of(study), false), std::back_inserter(out));
+  std::ranges::move(branch_conclusions(study), std::back_inserter(out));
   if (study.same_requests && study.seeds > 1) {
     out.push_back("The requests are the same under all seeds: the intervals cover the routing alone.");
   }

@@ -55,6 +55,8 @@ std::vector<PolicyGoodput> summarize(const GoodputStudy& study);
 // The searches of one policy, by seed; likewise those with prompts held together, where the study has them.
 std::span<const GoodputSearch> searches_of(const GoodputStudy& study, std::size_t policy);
 std::span<const GoodputSearch> aligned_of(const GoodputStudy& study, std::size_t policy);
+// Every search with whether its prompts are aligned: those of the policies, then the aligned ones.
+std::vector<std::pair<const GoodputSearch*, bool>> all_searches(const GoodputStudy& study);
 // Its rate, requests/s: at the SLO where there is one, or else at the searched knee.
 double rate_of(const GoodputStudy& study, const GoodputSearch& search);
 

@@ -14,6 +14,7 @@
 #include "sim/core/check.h"
 #include "sim/core/config_json.h"
 #include "sim/core/error.h"
+#include "sim/core/mapped.h"
 #include "sim/core/text.h"
 #include "sim/domain/cost.h"
 #include "sim/domain/step.h"
@@ -76,11 +77,7 @@ Json definitions_of_names() {
 
 // The columns of the table of runs: [section of summary.json, name, label].
 Json key_figures() {
-  Json out = Json::array();
-  for (const Metric* m : page_figures()) {
-    out.push_back({m->section, m->name, m->key.label});
-  }
-  return out;
+  return mapped(page_figures(), [](const Metric* m) { return Json{m->section, m->name, m->key.label}; });
 }
 
 // Maps are drawn in colours: six digits of their numbers are enough, and they are most of a report's bytes.

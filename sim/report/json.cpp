@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "sim/core/mapped.h"
 #include "sim/report/gain_split.h"
 #include "sim/report/ranking.h"
 
@@ -60,20 +61,16 @@ Json step_kinds_of(const RunSummary& run) {
 }
 
 Json instances_of(const RunSummary& run) {
-  Json out = Json::array();
-  for (const InstanceFigures& i : run.instances) {
-    out.push_back(
-        {{"instance_role", i.role}, {"steps", i.steps}, {"step_time_s", i.step_time_s}, {"busy_share", i.busy_share}});
-  }
-  return out;
+  return mapped(run.instances, [](const InstanceFigures& i) {
+    return Json{
+        {"instance_role", i.role}, {"steps", i.steps}, {"step_time_s", i.step_time_s}, {"busy_share", i.busy_share}};
+  });
 }
 
 Json memory_of(const RunSummary& run) {
-  Json out = Json::array();
-  for (const MemoryItem& item : run.memory) {
-    out.push_back({{"memory_item", item.name}, {"memory_gib", to_gib(item.size)}});
-  }
-  return out;
+  return mapped(run.memory, [](const MemoryItem& item) {
+    return Json{{"memory_item", item.name}, {"memory_gib", to_gib(item.size)}};
+  });
 }
 
 Json changes_of(const RunSummary& first, const RunSummary& run) {
@@ -143,12 +140,14 @@ void put_figures(Json& out, const RunSummary& run, bool in_comparison) {
 }  // namespace
 
 Json document_of(int format, const RunInfo& info) {
-  Json out{{"format", format}, {"epsim_version", info.version}, {"scenario", info.scenario}, {"seed", info.seed}};
-  out["inputs"] = Json::array();
-  for (const InputFile& file : info.inputs) {
-    out["inputs"].push_back({{"file_name", file.name}, {"size_bytes", file.bytes}, {"content_hash", file.hash}});
-  }
-  return out;
+  const auto file_json = [](const InputFile& file) {
+    return Json{{"file_name", file.name}, {"size_bytes", file.bytes}, {"content_hash", file.hash}};
+  };
+  return {{"format", format},
+          {"epsim_version", info.version},
+          {"scenario", info.scenario},
+          {"seed", info.seed},
+          {"inputs", mapped(info.inputs, file_json)}};
 }
 
 std::string summary_json(const RunSummary& run, const RunInfo& info) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -201,9 +202,7 @@ std::vector<std::string> conclusions(const Comparison& runs) {
   if (out.empty()) {
     return out;
   }
-  for (std::string& sentence : gain_sentences(rates_of(runs))) {
-    out.push_back(std::move(sentence));
-  }
+  std::ranges::move(gain_sentences(rates_of(runs)), std::back_inserter(out));
   const std::size_t seeds = runs.seeds.size();
   if (seeds == 1) {
     out.emplace_back("One seed: a difference may be chance. Run --seeds 5 to see how sure this is.");

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/core/mapped.h"
+
 namespace epsim {
 namespace {
 
@@ -21,10 +23,7 @@ RunInfo describe_inputs(const Scenario& scenario, const std::string& version) {
   info.scenario = scenario.name;
   info.seed = static_cast<std::uint64_t>(scenario.seed);
   info.resolved_yaml = scenario.resolved;
-  for (const std::filesystem::path& file : scenario.input_files) {
-    // Names as resolved.yaml has them, so that a run of that gives the same.
-    info.inputs.push_back(describe_file(file));
-  }
+  info.inputs = mapped(scenario.input_files, describe_file);  // names as resolved.yaml has them, for the same from it
   return info;
 }
 

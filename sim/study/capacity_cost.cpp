@@ -6,6 +6,7 @@
 
 #include "models/catalogue/catalogue.h"
 #include "models/catalogue/data_files.h"
+#include "sim/core/mapped.h"
 
 namespace epsim {
 namespace {
@@ -59,10 +60,8 @@ bool within_budget(const CapacityPlan& plan, const CapacityCost& cost) {
 }
 
 void decide(CapacityPlan& plan) {
-  plan.costs.clear();
-  for (const CapacityOption& option : plan.study.options) {
-    plan.costs.push_back(cost_of(option, plan.rate, plan.prices));
-  }
+  plan.costs =
+      mapped(plan.study.options, [&](const CapacityOption& option) { return cost_of(option, plan.rate, plan.prices); });
   plan.order.resize(plan.costs.size());
   std::iota(plan.order.begin(), plan.order.end(), std::size_t{0});
   const auto key = [&](std::size_t i) {

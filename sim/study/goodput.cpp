@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "sim/core/error.h"
+#include "sim/core/mapped.h"
 #include "sim/core/refuse.h"
 #include "sim/study/branches.h"
 #include "sim/study/goodput_curve.h"
@@ -96,9 +97,7 @@ GoodputSearch conclude(const SearchTarget& target, const GoodputOptions& options
   GoodputSearch out = search_of(target);
   out.idle_ttft_s = curve.idle_ttft_s;
   out.knee = knee_of(curve, options.k, options);
-  for (const double k : options.sensitivity) {
-    out.sensitivity.push_back(knee_of(curve, k, options));
-  }
+  out.sensitivity = mapped(options.sensitivity, [&](double k) { return knee_of(curve, k, options); });
   for (const LoadPoint& p : curve.probes) {
     if (!acceptable(p, curve.idle_ttft_s, options)) {
       break;
@@ -322,11 +321,9 @@ std::vector<GoodputSearch> search_all(const std::vector<SearchTarget>& targets, 
                                       const OnLoadPoint& on_load_point, const JobStore* store,
                                       const std::string& key_prefix) {
   validate(options);
-  std::vector<std::string> keys;
-  for (const SearchTarget& target : targets) {
-    keys.push_back(
-        fmt::format("{}{}-{}{}", key_prefix, target.policy, target.seed_index + 1, target.aligned ? "-aligned" : ""));
-  }
+  const std::vector<std::string> keys = mapped(targets, [&](const SearchTarget& target) {
+    return fmt::format("{}{}-{}{}", key_prefix, target.policy, target.seed_index + 1, target.aligned ? "-aligned" : "");
+  });
   const Shard shard = store != nullptr ? store->shard() : Shard{};
   std::vector<bool> wanted(targets.size());  // by this shard, with the searches that lead its own
   for (const std::size_t i : jobs_of(shard, targets.size())) {

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "sim/core/error.h"
+#include "sim/core/mapped.h"
 #include "sim/core/quantity.h"
 #include "sim/core/refuse.h"
 #include "sim/core/text.h"
@@ -94,10 +95,7 @@ std::string name_of(const SloTerm& term) {
 }
 
 std::string name_of(const Slo& slo) {
-  std::vector<std::string> out;
-  for (const SloTerm& term : slo.terms) {
-    out.push_back(name_of(term));
-  }
+  std::vector<std::string> out = mapped(slo.terms, [](const SloTerm& term) { return name_of(term); });
   if (slo.per_request()) {
     out.push_back(fmt::format("attainment>={:g}", slo.attainment));
   }

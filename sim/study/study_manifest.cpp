@@ -23,11 +23,7 @@ Json scenario_manifest(int format, const Scenario& scenario, const std::vector<s
   Fingerprint resolved;
   resolved.add(std::string_view(scenario.resolved));
   out["scenario_hash"] = resolved.hex();
-  out["files"] = Json::array();
-  for (const std::filesystem::path& file : scenario.input_files) {
-    const InputFile described = describe_file(file);
-    out["files"].push_back(described.name + " " + described.hash);
-  }
+  out["files"] = described_files(scenario.input_files);
   out["seed"] = static_cast<std::int64_t>(scenario.seed);
   return out;
 }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/core/files.h"
+#include "sim/core/mapped.h"
 #include "sim/scenario/scenario.h"
 #include "sim/study/goodput_result.h"
 
@@ -16,6 +18,14 @@ nlohmann::ordered_json manifest_head(int format);
 // The same, and a scenario with everything it reads; `assignments` are those of --set.
 nlohmann::ordered_json scenario_manifest(int format, const Scenario& scenario,
                                          const std::vector<std::string>& assignments);
+// Names and contents of files: another content is another input.
+template <class Files>
+std::vector<std::string> described_files(const Files& files) {
+  return mapped(files, [](const std::filesystem::path& file) {
+    const InputFile described = describe_file(file);
+    return described.name + " " + described.hash;
+  });
+}
 // Every option of a search.
 nlohmann::ordered_json goodput_options_json(const GoodputOptions& options);
 // As the text of a file.

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "sim/cluster/run_policy.h"
+#include "sim/core/mapped.h"
 #include "sim/core/refuse.h"
 #include "sim/step/step_balance.h"
 
@@ -113,10 +114,9 @@ std::string balance_text(const Scenario& scenario, const std::vector<BalanceRow>
 }
 
 std::string balance_json(const Scenario& scenario, const std::vector<BalanceRow>& rows) {
-  nlohmann::ordered_json out{{"format", 1}, {"scenario", scenario.name}, {"policies", nlohmann::ordered_json::array()}};
-  for (const BalanceRow& row : rows) {
-    out["policies"].push_back(json_of(row));
-  }
+  const nlohmann::ordered_json out{{"format", 1},
+                                   {"scenario", scenario.name},
+                                   {"policies", mapped(rows, [](const BalanceRow& row) { return json_of(row); })}};
   return out.dump(2) + "\n";
 }
 

@@ -13,6 +13,7 @@
 #include "models/catalogue/model_catalogue.h"
 #include "policies/registry.h"
 #include "sim/core/files.h"
+#include "sim/core/mapped.h"
 #include "sim/core/quantity.h"
 #include "sim/core/refuse.h"
 #include "sim/scenario/new_scenario.h"
@@ -89,10 +90,8 @@ struct TraceHour {
 // The hour with the most requests, which may begin at any of them; all of a shorter trace. With `share` below 1 the trace
 // is cut into hours, of which at least this share have no more requests than the one returned.
 TraceHour busy_hour(const RequestTrace& trace, double share) {
-  std::vector<double> arrivals, starts;
-  for (const Request& r : trace.requests) {
-    arrivals.push_back(to_seconds(r.arrival).count());
-  }
+  const auto arrivals = mapped(trace.requests, [](const Request& r) { return to_seconds(r.arrival).count(); });
+  std::vector<double> starts;
   refuse_if(arrivals.empty() || arrivals.back() <= arrivals.front(), {trace.source, 0, "requests"},
             "the trace has no arrivals apart in time, so it has no rate.");
   const double span = arrivals.back() - arrivals.front(), length = std::min(kHour, span);
@@ -413,11 +412,7 @@ std::string capacity_manifest(const CapacityRequest& request) {
                                {"options", goodput_options_json(q.options)},
                                {"requests", {q.first_requests, q.most_requests}},
                                {"seeds", q.seeds}};
-  asked["files"] = nlohmann::ordered_json::array();
-  for (const std::filesystem::path& file : input_files_of(q)) {
-    const InputFile described = describe_file(file);
-    asked["files"].push_back(described.name + " " + described.hash);
-  }
+  asked["files"] = described_files(input_files_of(q));
   nlohmann::ordered_json out = manifest_head(kCapacityFormat);
   out["question"] = std::move(asked);
   return document_text(out);

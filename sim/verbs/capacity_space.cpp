@@ -6,6 +6,7 @@
 #include <set>
 
 #include "models/catalogue/catalogue.h"
+#include "sim/core/mapped.h"
 #include "sim/core/refuse.h"
 #include "sim/scenario/new_scenario.h"
 #include "sim/verbs/sweep_axes.h"
@@ -96,11 +97,8 @@ std::vector<int> attention_tps(CapacityGiven& given, const CapacityQuestion& que
 // A design with each combination of the values that are varied.
 class Layouts {
  public:
-  Layouts(CapacityGiven& given, std::vector<CapacityDesign>& out) : out_(out) {
-    for (const std::string& text : given.repeated("vary")) {
-      axes_.push_back(parse_axis(text));
-    }
-  }
+  Layouts(CapacityGiven& given, std::vector<CapacityDesign>& out)
+      : out_(out), axes_(mapped(given.repeated("vary"), parse_axis)) {}
   void add(const CapacityDesign& base) {
     for (std::size_t i = 0; i < combinations(axes_); ++i) {
       CapacityDesign& design = out_.emplace_back(base);

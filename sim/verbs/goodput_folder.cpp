@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/core/mapped.h"
 #include "sim/study/study_manifest.h"
 
 namespace epsim {
@@ -17,10 +18,7 @@ std::string goodput_manifest(const std::vector<Scenario>& by_seed, const Goodput
   nlohmann::ordered_json out = scenario_manifest(kGoodputFormat, by_seed.front(), assignments);
   out["options"] = goodput_options_json(options);
   out["seeds"] = by_seed.size();
-  out["policies"] = nlohmann::ordered_json::array();
-  for (const PolicyChoice& policy : by_seed.front().policies) {
-    out["policies"].push_back(policy.label);
-  }
+  out["policies"] = mapped(by_seed.front().policies, &PolicyChoice::label);
   return document_text(out);
 }
 

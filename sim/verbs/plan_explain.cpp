@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -59,9 +60,7 @@ std::string layer_table(const PlacementPlan& plan, const PlanRequest& request, c
     std::vector<std::string> cells = {layer_name(request, l),
                                       fmt::format("{}", static_cast<int>(plan.layers[at].slots.size()) - plan.experts),
                                       fixed(figures.before[at], 4), fixed(figures.after[at], 4)};
-    for (std::string& cell : hottest(plan, request, l)) {
-      cells.push_back(std::move(cell));
-    }
+    std::ranges::move(hottest(plan, request, l), std::back_inserter(cells));
     table.add_row(std::move(cells));
   }
   return table.render(2);

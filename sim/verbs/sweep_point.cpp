@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "sim/cluster/run_policy.h"
+#include "sim/core/mapped.h"
 #include "sim/report/goodput_summary.h"
 #include "sim/report/goodput_writer.h"
 #include "sim/report/summary.h"
@@ -132,9 +133,7 @@ SweepPoint run_point(const SweepRequest& request, std::size_t index, const std::
   point.index = index;
   try {
     const Scenario scenario = scenario_at(request, index);
-    for (const std::filesystem::path& file : scenario.input_files) {
-      point.inputs.push_back(describe_file(file));
-    }
+    point.inputs = mapped(scenario.input_files, describe_file);
     PlanCache* shared = request.own_policies.contains(policy_at(request, index)) ? nullptr : &plans;
     point.tables = request.measure == SweepMeasure::kRun ? tables_of_run(scenario, stop, shared)
                                                          : tables_of_search(scenario, request.goodput, stop, shared);

@@ -32,12 +32,6 @@ std::vector<Group> groups_of(const SweepRequest& request, std::size_t seed_axis)
   return out;
 }
 
-void add_estimate(std::vector<Cell>& row, const Estimate& e) {
-  for (const double value : {e.mean, e.low(), e.high()}) {
-    row.emplace_back(value);
-  }
-}
-
 std::optional<std::size_t> seed_axis_of(const SweepRequest& request) {
   const auto seed = std::find_if(request.axes.begin(), request.axes.end(),
                                  [](const SweepAxis& axis) { return axis.key == "seed" && axis.values.size() > 1; });
@@ -92,10 +86,7 @@ void each_interval(const SweepRequest& request, const std::vector<ResultColumn>&
                    const std::function<std::vector<Cell>(std::size_t point)>& result_of,
                    const std::function<void(std::vector<Cell>)>& found) {
   for (const Group& group : groups_of(request, seed_axis_of(request).value())) {
-    ResultRows rows;
-    for (const std::vector<std::size_t>& points : group.points) {
-      rows.push_back(mapped(points, result_of));
-    }
+    const ResultRows rows = mapped(group.points, [&](const auto& points) { return mapped(points, result_of); });
     for (std::size_t policy = 0; policy < rows.size(); ++policy) {
       for (std::size_t c = lead_columns(request).size(); c < columns.size(); ++c) {
         const Values values = columns[c].text || !has_mean(columns[c].name) ? Values{} : values_of(rows, policy, c);
@@ -109,8 +100,10 @@ void each_interval(const SweepRequest& request, const std::vector<ResultColumn>&
         row.emplace_back(columns[c].name);
         row.emplace_back(static_cast<double>(values.own.size()));
         const double bracket = is_searched(columns[c].name) ? request.goodput.tolerance : 0;
-        add_estimate(row, searched_estimate(values.own, bracket, 1));
-        add_estimate(row, searched_estimate(values.ratios, policy == 0 ? 0 : bracket, 2));
+        for (const Estimate& e : {searched_estimate(values.own, bracket, 1),
+                                  searched_estimate(values.ratios, policy == 0 ? 0 : bracket, 2)}) {
+          row.insert(row.end(), {e.mean, e.low(), e.high()});
+        }
         found(std::move(row));
       }
     }

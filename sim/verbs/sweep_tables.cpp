@@ -102,10 +102,7 @@ struct ShownTable {
   ResultTable table;
   std::vector<std::size_t> columns;
   void add(const std::vector<Cell>& row) {
-    std::vector<Cell>& out = table.rows.emplace_back();
-    for (const std::size_t c : columns) {
-      out.push_back(row[c]);
-    }
+    table.rows.push_back(mapped(columns, [&](std::size_t c) { return row[c]; }));
   }
 };
 

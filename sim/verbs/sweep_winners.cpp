@@ -108,10 +108,8 @@ std::optional<WinnerMap> rates_by_place(const SweepRequest& request, const Resul
     const std::vector<std::string> place = mapped(axes, [&](std::size_t a) { return text_of(row[a]); });
     const auto [known, added] = cell_of.try_emplace(place, out.cells.size());
     if (added) {
-      WinnerCell& cell = out.cells.emplace_back(WinnerCell{place, {}});
-      for (const std::string& policy : request.policies) {
-        cell.choices.push_back({policy});
-      }
+      out.cells.push_back(
+          {place, mapped(request.policies, [](const std::string& policy) { return RateChoice{policy}; })});
     }
     RateChoice& choice = out.cells[known->second].choices[r % request.policies.size()];
     choice.by_seed.push_back(number_of(row[rate]));
