@@ -9,8 +9,8 @@
 namespace epsim::app {
 
 int balance_verb(const std::vector<std::string>& words) {
-  boost::program_options::options_description options("options");
-  options.add_options()("policies", boost::program_options::value<std::string>(),
+  po::options_description options("options");
+  options.add_options()("policies", po::value<std::string>(),
                         "policies to compare, separated by commas; default: the scenario's own");
   add_scenario_options(options);
   add_json_option(options, "copies, KV room and balancedness by policy");

@@ -20,8 +20,6 @@
 
 namespace epsim::app {
 
-namespace po = boost::program_options;
-
 namespace {
 
 using Json = nlohmann::ordered_json;

@@ -19,8 +19,6 @@
 
 namespace epsim::app {
 
-namespace po = boost::program_options;
-
 namespace {
 
 std::vector<std::string> option_names(const po::options_description& options) {

@@ -1,13 +1,13 @@
 // What the verbs share: their table, their common options, interruption.
 #pragma once
 
-#include <boost/program_options.hpp>
 #include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "sim/app/output.h"
+#include "sim/app/po.h"
 #include "sim/core/config.h"
 #include "sim/core/files.h"
 #include "sim/core/interrupt.h"
@@ -51,33 +51,32 @@ struct HelpShown {};
 
 // Parses `words`: `positional` names the arguments without a dash, in order. Unknown options are InputErrors that name
 // the nearest known one. Prints `usage` and the options and throws HelpShown when --help is among the words.
-boost::program_options::variables_map parse_words(const std::vector<std::string>& words, const std::string& usage,
-                                                  boost::program_options::options_description options,
-                                                  const std::vector<std::string>& positional);
+po::variables_map parse_words(const std::vector<std::string>& words, const std::string& usage,
+                              po::options_description options, const std::vector<std::string>& positional);
 
 // The words of an option's list, separated by commas; none where the option is not given. Throws InputError for a list
 // without a word.
-std::vector<std::string> option_list(const boost::program_options::variables_map& values, const std::string& option);
+std::vector<std::string> option_list(const po::variables_map& values, const std::string& option);
 
 // Options of every verb that reads a scenario: --set (repeatable), --seed.
-void add_scenario_options(boost::program_options::options_description& options);
+void add_scenario_options(po::options_description& options);
 // The values of --set, if any.
-std::vector<std::string> assignments_of(const boost::program_options::variables_map& values);
+std::vector<std::string> assignments_of(const po::variables_map& values);
 // The scenario's warnings, on standard error.
 void print_warnings(const Scenario& scenario);
 // The scenario file, a shipped one where there is none of that name, with its overrides applied.
-Config open_scenario(const boost::program_options::variables_map& values);
+Config open_scenario(const po::variables_map& values);
 
 // Options of every verb that writes a folder: --output, --overwrite, --threads.
-void add_output_options(boost::program_options::options_description& options);
+void add_output_options(po::options_description& options);
 
 // Number of threads that --threads asks for. Throws InputError.
-std::size_t workers_of(const boost::program_options::variables_map& values);
+std::size_t workers_of(const po::variables_map& values);
 
 // Width of the terminal that progress is shown on; 100 when that is not known.
 int terminal_columns();
 
 // --strict-calibration, of the verbs that run.
-void add_calibration_option(boost::program_options::options_description& options);
+void add_calibration_option(po::options_description& options);
 
 }  // namespace epsim::app

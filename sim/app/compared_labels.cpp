@@ -21,22 +21,21 @@ bool makes_copies(const Scenario& scenario, const PolicyChoice& policy) {
 
 }  // namespace
 
-void add_comparison_options(boost::program_options::options_description& options) {
-  options.add_options()("only-listed", boost::program_options::bool_switch(),
+void add_comparison_options(po::options_description& options) {
+  options.add_options()("only-listed", po::bool_switch(),
                         "run the policies listed and no others; otherwise a comparison of several also runs contiguous "
                         "(load balancing off) and base (placement alone, no copies)")(
-      "split", boost::program_options::bool_switch(),
+      "split", po::bool_switch(),
       "split each policy's gain: placement, copies, choice of copy, dispatch, KV room, planning again; runs up to four "
       "variants of each");
 }
 
-void check_comparison_options(const boost::program_options::variables_map& values) {
+void check_comparison_options(const po::variables_map& values) {
   refuse_if(values["split"].as<bool>() && values["only-listed"].as<bool>(), "only-listed",
             "--split needs contiguous and base; leave out one of the two options.");
 }
 
-ComparedLabels compared_labels(const boost::program_options::variables_map& values,
-                               const std::vector<std::string>& labels) {
+ComparedLabels compared_labels(const po::variables_map& values, const std::vector<std::string>& labels) {
   check_comparison_options(values);
   const bool split = values["split"].as<bool>();
   ComparedLabels out{labels, ""};
@@ -61,7 +60,7 @@ ComparedLabels compared_labels(const boost::program_options::variables_map& valu
   return out;
 }
 
-void print_note(const boost::program_options::variables_map& values, const std::string& note) {
+void print_note(const po::variables_map& values, const std::string& note) {
   if (!note.empty() && !values["quiet"].as<bool>()) {
     std::cerr << "epsim: " << note << "\n";
   }

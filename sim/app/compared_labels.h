@@ -3,13 +3,14 @@
 // (sim/scenario/compared_policies.h).
 #pragma once
 
-#include <boost/program_options.hpp>
 #include <string>
 #include <vector>
 
+#include "sim/app/po.h"
+
 namespace epsim::app {
 
-void add_comparison_options(boost::program_options::options_description& options);
+void add_comparison_options(po::options_description& options);
 
 struct ComparedLabels {
   std::vector<std::string> labels;  // all that is to be run, those asked for first
@@ -17,13 +18,12 @@ struct ComparedLabels {
 };
 
 // Throws InputError where --split and --only-listed are both given.
-void check_comparison_options(const boost::program_options::variables_map& values);
+void check_comparison_options(const po::variables_map& values);
 
 // Of a comparison of `labels`; a single one is compared with nothing unless it is split. Throws InputError.
-ComparedLabels compared_labels(const boost::program_options::variables_map& values,
-                               const std::vector<std::string>& labels);
+ComparedLabels compared_labels(const po::variables_map& values, const std::vector<std::string>& labels);
 
 // The note on standard error, unless --quiet.
-void print_note(const boost::program_options::variables_map& values, const std::string& note);
+void print_note(const po::variables_map& values, const std::string& note);
 
 }  // namespace epsim::app

@@ -14,8 +14,6 @@
 
 namespace epsim::app {
 
-namespace po = boost::program_options;
-
 namespace {
 
 constexpr int kOn = 10, kOff = 11, kUnsure = 12;  // exit codes

@@ -11,8 +11,6 @@
 
 namespace epsim::app {
 
-namespace po = boost::program_options;
-
 namespace {
 
 double parsed_number(const std::string& option, const std::string& text) {

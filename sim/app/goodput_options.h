@@ -1,17 +1,16 @@
 // The options of a goodput search on the command line, for every verb that searches.
 #pragma once
 
-#include <boost/program_options.hpp>
-
+#include "sim/app/po.h"
 #include "sim/study/goodput_result.h"
 
 namespace epsim::app {
 
 // --k, --slo, --tolerance, --sensitivity, --rates, --warmup, --drain, --min-completed, --max-drift and
 // --min-requests-ratio.
-void add_goodput_options(boost::program_options::options_description& options);
+void add_goodput_options(po::options_description& options);
 
 // Their values, checked. Throws InputError, naming the option.
-GoodputOptions read_goodput_options(const boost::program_options::variables_map& values);
+GoodputOptions read_goodput_options(const po::variables_map& values);
 
 }  // namespace epsim::app

@@ -14,8 +14,6 @@
 
 namespace epsim::app {
 
-namespace po = boost::program_options;
-
 namespace {
 
 // N:M, or neither.

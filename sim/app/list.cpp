@@ -25,8 +25,6 @@
 
 namespace epsim::app {
 
-namespace po = boost::program_options;
-
 namespace {
 
 // One catalogue. A row is an object with `name`, `summary` and what else is to be told, each a text or a list of texts.

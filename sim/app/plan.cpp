@@ -15,8 +15,6 @@
 
 namespace epsim::app {
 
-namespace po = boost::program_options;
-
 namespace {
 
 // JSON is YAML, so the reader of scenarios reads requests too; but a file that says it is JSON must be JSON, with the

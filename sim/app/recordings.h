@@ -1,11 +1,11 @@
 // What a run writes step by step, as far as it was asked for: --timeline and --steps.
 #pragma once
 
-#include <boost/program_options.hpp>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 
+#include "sim/app/po.h"
 #include "sim/cluster/run_result.h"
 #include "sim/report/perfetto.h"
 #include "sim/report/steps_csv.h"
@@ -19,7 +19,7 @@ struct Recordings {
   StepRecorders all;
 
   // steps.csv is written to `folder` while the run goes on. Throws InputError.
-  Recordings(const boost::program_options::variables_map& values, const std::filesystem::path& folder);
+  Recordings(const po::variables_map& values, const std::filesystem::path& folder);
   Recordings(const Recordings&) = delete;
   Recordings& operator=(const Recordings&) = delete;
 

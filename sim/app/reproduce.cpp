@@ -14,7 +14,6 @@
 
 namespace epsim::app {
 
-namespace po = boost::program_options;
 namespace fs = std::filesystem;
 
 namespace {

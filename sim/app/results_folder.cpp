@@ -9,7 +9,7 @@ namespace epsim::app {
 
 namespace fs = std::filesystem;
 
-ResultsFolder::ResultsFolder(const boost::program_options::variables_map& values, const std::string& name,
+ResultsFolder::ResultsFolder(const po::variables_map& values, const std::string& name,
                              const std::function<bool(const fs::path&)>& ours) {
   if (const std::optional<fs::path> named = named_folder(values)) {
     path_ = *named;

@@ -1,10 +1,11 @@
 // Where a verb puts its results: the folder of --output, or one of its own below out/.
 #pragma once
 
-#include <boost/program_options.hpp>
 #include <filesystem>
 #include <functional>
 #include <string>
+
+#include "sim/app/po.h"
 
 namespace epsim::app {
 
@@ -13,7 +14,7 @@ namespace epsim::app {
 class ResultsFolder {
  public:
   // `ours`: whether a folder that exists may be taken nevertheless, for verbs that go on with earlier work.
-  ResultsFolder(const boost::program_options::variables_map& values, const std::string& name,
+  ResultsFolder(const po::variables_map& values, const std::string& name,
                 const std::function<bool(const std::filesystem::path&)>& ours = {});
   ~ResultsFolder();
   ResultsFolder(const ResultsFolder&) = delete;

@@ -43,7 +43,6 @@ auto members(T& x) {
 
 namespace epsim::app {
 
-namespace po = boost::program_options;
 namespace fs = std::filesystem;
 
 namespace {

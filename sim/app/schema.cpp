@@ -139,7 +139,7 @@ std::string scenario_schema() {
 }
 
 int schema_verb(const std::vector<std::string>& words) {
-  boost::program_options::options_description options("options");
+  po::options_description options("options");
   add_file_output(options, "the schema's file; default: -, standard output");
   const auto values = parse_words(
       words,

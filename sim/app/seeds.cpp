@@ -8,8 +8,6 @@
 
 namespace epsim::app {
 
-namespace po = boost::program_options;
-
 namespace {
 
 constexpr int kMostSeeds = 100;

@@ -12,8 +12,6 @@
 
 namespace epsim::app {
 
-namespace po = boost::program_options;
-
 void add_shard_option(po::options_description& options) {
   options.add_options()(
       "shard", po::value<std::string>(),

@@ -11,8 +11,6 @@
 
 namespace epsim::app {
 
-namespace po = boost::program_options;
-
 namespace {
 
 constexpr Verb kTraceVerbs[] = {

@@ -12,8 +12,6 @@
 
 namespace epsim::app {
 
-namespace po = boost::program_options;
-
 namespace {
 
 // "a:b": from a up to b, b left out; either may be missing.

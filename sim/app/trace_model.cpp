@@ -11,8 +11,6 @@
 
 namespace epsim::app {
 
-namespace po = boost::program_options;
-
 int trace_fit_words(const std::vector<std::string>& words) {
   po::options_description options("options");
   add_file_output(options, "the model to write, - for standard output");

@@ -20,18 +20,16 @@ int trace_generate_words(const std::vector<std::string>& words);
 int trace_compare_words(const std::vector<std::string>& words);
 
 // A positional argument; InputError saying what it names when it is missing.
-std::string argument(const boost::program_options::variables_map& values, const std::string& name,
-                     const std::string& what);
+std::string argument(const po::variables_map& values, const std::string& name, const std::string& what);
 
 // What a recording does not say about itself: --format, --model, --experts, --top-k and so on.
-void add_import_options(boost::program_options::options_description& options);
-std::string recording_format(const boost::program_options::variables_map& values);
-ImportOptions import_options(const boost::program_options::variables_map& values);
+void add_import_options(po::options_description& options);
+std::string recording_format(const po::variables_map& values);
+ImportOptions import_options(const po::variables_map& values);
 // The traces of these positional arguments. Throws InputError for an option of a recording where none is one.
-std::deque<OpenedTrace> open_traces(const boost::program_options::variables_map& values,
-                                    const std::vector<std::string>& files);
+std::deque<OpenedTrace> open_traces(const po::variables_map& values, const std::vector<std::string>& files);
 // Whole numbers separated by commas; none when the option is absent.
-std::vector<int> number_list(const boost::program_options::variables_map& values, const char* option);
+std::vector<int> number_list(const po::variables_map& values, const char* option);
 std::int64_t whole_number(const std::string& text, const std::string& option);
 
 }  // namespace epsim::app

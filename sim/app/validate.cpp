@@ -19,8 +19,7 @@ namespace {
 
 constexpr const char* kFacts = "experiments/validation";
 
-void refuse(const boost::program_options::variables_map& values, std::initializer_list<const char*> options,
-            const char* why) {
+void refuse(const po::variables_map& values, std::initializer_list<const char*> options, const char* why) {
   for (const char* option : options) {
     refuse_if(values.count(option) > 0 && !values[option].defaulted(), option, why);
   }
@@ -33,7 +32,7 @@ int show_accuracy(const std::string& folder, const JsonOutput& json) {
   return table.failures() == 0 ? 0 : 1;
 }
 
-int validate_scenario(const boost::program_options::variables_map& values, const JsonOutput& json) {
+int validate_scenario(const po::variables_map& values, const JsonOutput& json) {
   nlohmann::ordered_json result{{"format", 1}};
   const Config config = open_scenario(values);
   const Scenario scenario = read_scenario(config, option_list(values, "policies"));
@@ -76,14 +75,14 @@ int validate_scenario(const boost::program_options::variables_map& values, const
 }  // namespace
 
 int validate_verb(const std::vector<std::string>& words) {
-  boost::program_options::options_description options("options");
+  po::options_description options("options");
   add_scenario_options(options);
   add_json_option(options, "the KV room by policy; with --accuracy and --served, predicted and measured figures");
-  options.add_options()("policies", boost::program_options::value<std::string>(),
+  options.add_options()("policies", po::value<std::string>(),
                         "policies to plan, separated by commas; default: the scenario's own");
-  options.add_options()("accuracy", boost::program_options::value<std::string>()->implicit_value(kFacts),
+  options.add_options()("accuracy", po::value<std::string>()->implicit_value(kFacts),
                         "instead of a scenario: compare with what the facts.yaml of this folder says was measured");
-  boost::program_options::options_description served("options of --served");
+  po::options_description served("options of --served");
   add_served_options(served);
   options.add(served);
   const auto values = parse_words(
