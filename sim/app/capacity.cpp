@@ -50,7 +50,7 @@ class SearchProgress {
     CapacityOption option;
     option.pools = pools;
     option.spare = request_.question.spare;
-    const auto price = price_of(option.node(), request_.prices);
+    const auto price = price_of(option.node(), request_.plan.prices);
     const double cost = price ? option.nodes() * price->usd_per_hour : 0;
     if (price && (best_ == 0 || cost < best_)) {
       best_ = cost;

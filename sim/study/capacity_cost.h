@@ -41,7 +41,7 @@ CapacityCost cost_of(const CapacityOption& option, double rate, const CapacityPr
 struct CapacityPlan {
   std::string model, demand;  // in words
   bool dense = false;         // the model: it has no experts, and no policy to choose
-  double asked_rate = 0, rate = 0, most_usd_per_hour = 0, most_watts = 0;
+  double rate = 0, most_usd_per_hour = 0, most_watts = 0;
   Slo slo;
   CapacityPrices prices;
   CapacityStudy study;

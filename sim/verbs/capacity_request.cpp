@@ -249,7 +249,7 @@ void read_plain_demand(CapacityGiven& given, CapacityRequest& out, double times,
   q.settings.push_back(
       fmt::format("requests={{kind: poisson, rate: {}/s, count: 1000, input_tokens: {}, output_tokens: {}}}",
                   out.asked_rate * (1 + out.growth), input, output));
-  out.demand =
+  out.plan.demand =
       in_flight + fmt::format("{:.6g} requests/s of {} input and {} output tokens", out.asked_rate, input, output);
 }
 
@@ -292,7 +292,7 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
   }
   std::string in_flight;
   out.asked_rate = times * read_rate(given, q.options.slo, output, in_flight).value_or(peak.rate);
-  out.demand =
+  out.plan.demand =
       in_flight + fmt::format("{:.4g} requests/s{} {}", out.asked_rate,
                               key.at_peak ? ", Poisson arrivals at the peak of" : " as in", scenario.requests.source);
   if (!scenario.make_requests) {
@@ -301,11 +301,11 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
     if (written.has("time_scale")) {
       q.settings.emplace_back("requests.time_scale=null");  // the rate below says it
     }
-    out.demand += time_share < 1
-                      ? fmt::format(", {:.4g} % of whose hours are no busier than that from {:.0f} s on",
-                                    100 * time_share, peak.start_s)
-                      : fmt::format(", its peak {:.3g} hours from {:.0f} s on", peak.length_s / kHour, peak.start_s);
-    out.demand += fmt::format(" ({:.4g} requests/s there)", peak.rate);
+    out.plan.demand +=
+        time_share < 1 ? fmt::format(", {:.4g} % of whose hours are no busier than that from {:.0f} s on",
+                                     100 * time_share, peak.start_s)
+                       : fmt::format(", its peak {:.3g} hours from {:.0f} s on", peak.length_s / kHour, peak.start_s);
+    out.plan.demand += fmt::format(" ({:.4g} requests/s there)", peak.rate);
   }
   if (key.at_peak) {  // as long as it takes to tell
     std::erase_if(q.settings, [](const std::string& setting) { return setting.starts_with("requests"); });
@@ -324,7 +324,7 @@ void read_demand(CapacityGiven& given, CapacityRequest& out) {
   refuse_if(!(out.asked_rate > 0), "rate", "the demand must be above 0.");
   q.rate = out.asked_rate * (1 + out.growth);
   if (out.growth > 0) {
-    out.demand += fmt::format(", {:.6g} requests/s with {:.4g} % growth", q.rate, 100 * out.growth);
+    out.plan.demand += fmt::format(", {:.6g} requests/s with {:.4g} % growth", q.rate, 100 * out.growth);
   }
 }
 
@@ -385,20 +385,24 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
             "no layout is left: a value has to divide the GPUs of a node (of a part of one, of a dense model be all "
             "of the instance's), parts of a node have to divide its GPUs, and they and nodes without a network "
             "make instances of one node at most, prefill and decode together.");
-  out.prices.terms = given.word("terms").value_or("on_demand");
-  if (const auto terms = price_terms(); std::find(terms.begin(), terms.end(), out.prices.terms) == terms.end()) {
-    throw InputError({"", 0, "terms"}, unknown_name("terms", out.prices.terms, terms));
+  out.plan.prices.terms = given.word("terms").value_or("on_demand");
+  if (const auto terms = price_terms(); std::find(terms.begin(), terms.end(), out.plan.prices.terms) == terms.end()) {
+    throw InputError({"", 0, "terms"}, unknown_name("terms", out.plan.prices.terms, terms));
   }
-  out.prices.own = read_prices(given.repeated("price"));
+  out.plan.prices.own = read_prices(given.repeated("price"));
   if (given.word("pue")) {
-    out.prices.pue = given.number("pue", 1, 1);
+    out.plan.prices.pue = given.number("pue", 1, 1);
   }
-  out.prices.usd_per_kwh = given.quantity("kwh", "usd/kWh", 0, true);
-  refuse_if(out.prices.usd_per_kwh > 0 && out.prices.own.empty(), "kwh",
+  out.plan.prices.usd_per_kwh = given.quantity("kwh", "usd/kWh", 0, true);
+  refuse_if(out.plan.prices.usd_per_kwh > 0 && out.plan.prices.own.empty(), "kwh",
             "listed prices include power; --kwh applies to your own prices, given by --price.");
-  out.most_usd_per_hour = given.quantity("budget", "usd/h", 0);
-  out.most_watts = 1e3 * given.quantity("power", "kW", 0);
-  q.power_counts = power_counts(out.most_watts, out.prices);
+  out.plan.most_usd_per_hour = given.quantity("budget", "usd/h", 0);
+  out.plan.most_watts = 1e3 * given.quantity("power", "kW", 0);
+  q.power_counts = power_counts(out.plan.most_watts, out.plan.prices);
+  out.plan.model = q.model;
+  out.plan.dense = q.dense;
+  out.plan.rate = q.rate;
+  out.plan.slo = q.options.slo;
   given.finish();
   check_values(q);  // before the study has a folder
   return out;
@@ -419,16 +423,7 @@ std::string capacity_manifest(const CapacityRequest& request) {
 }
 
 CapacityPlan plan_capacity(const CapacityRequest& request, const CapacityControl& control) {
-  CapacityPlan plan;
-  plan.model = request.question.model;
-  plan.dense = request.question.dense;
-  plan.demand = request.demand;
-  plan.asked_rate = request.asked_rate;
-  plan.rate = request.question.rate;
-  plan.most_usd_per_hour = request.most_usd_per_hour;
-  plan.most_watts = request.most_watts;
-  plan.slo = request.question.options.slo;
-  plan.prices = request.prices;
+  CapacityPlan plan = request.plan;
   answer_capacity(plan, request.question, control);
   if (control.store != nullptr) {
     control.store->finish();

@@ -15,11 +15,9 @@ inline constexpr StoreKind kCapacityStore{"capacity study", "study.json", "answe
 
 struct CapacityRequest {
   CapacityQuestion question;
-  CapacityPrices prices;
-  double asked_rate = 0;                         // before growth
-  double growth = 0;                             // share
-  double most_usd_per_hour = 0, most_watts = 0;  // 0: any
-  std::string demand;                            // in words
+  CapacityPlan plan;      // without its answer
+  double asked_rate = 0;  // before growth
+  double growth = 0;      // share
   bool quick = false;
 };
 
