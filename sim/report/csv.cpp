@@ -81,11 +81,7 @@ void add_balance(CsvTable& csv, const RunResult& run, std::span<const double> lo
     total += load;
   }
   csv.number(imbalance(run, loads));
-  if (total > 0) {
-    csv.integer(std::max_element(loads.begin(), loads.end()) - loads.begin());
-  } else {
-    csv.empty();
-  }
+  csv.integer_if(total > 0, std::max_element(loads.begin(), loads.end()) - loads.begin());
   csv.number(loads.empty() ? kUndefined : ratio(total, steps));
 }
 
@@ -127,11 +123,7 @@ void write_requests_csv(std::ostream& out, const RunResult& run) {
   for (auto i = static_cast<std::size_t>(run.warmup); i < run.requests.size(); ++i) {
     const RequestRecord& r = run.requests[i];
     csv.integer(static_cast<std::int64_t>(i));
-    if (r.routed()) {
-      csv.integer(r.rank);
-    } else {
-      csv.empty();
-    }
+    csv.integer_if(r.routed(), r.rank);
     csv.text(kStateNames[static_cast<std::size_t>(r.state)]);
     csv.integer(r.input_tokens).integer(r.output_tokens).raw(exact_seconds(r.arrival));
     add_progress(csv, r);

@@ -27,6 +27,7 @@ class CsvTable {
   CsvTable& number(double value);         // shortest text that reads back the same; empty when not finite
   CsvTable& raw(std::string_view value);  // a number that is already text
   CsvTable& empty() { return raw({}); }
+  CsvTable& integer_if(bool known, std::int64_t value) { return known ? integer(value) : empty(); }
   void end_row();  // checks that the row has a field for each column
 
  private:

@@ -57,18 +57,12 @@ void StepsCsv::end_step(Ticks, const StepCost& own) {
   }
   csv_.number(to_us(cost.total)).number(to_us(cost.straggler));
   const auto gpu = std::max_element(computes_.begin(), computes_.end());
-  if (gpu != computes_.end()) {
-    csv_.integer(gpu - computes_.begin()).number(to_us(to_seconds(*gpu)));
-  } else {
-    csv_.empty().empty();
-  }
+  csv_.integer_if(gpu != computes_.end(), gpu - computes_.begin());
+  csv_.number(gpu != computes_.end() ? to_us(to_seconds(*gpu)) : kUndefined);
   const auto link = std::max_element(awaited_.begin(), awaited_.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (link != awaited_.end()) {
-    csv_.text(link->first).number(to_us(to_seconds(link->second)));
-  } else {
-    csv_.empty().empty();
-  }
+  csv_.text(link != awaited_.end() ? link->first : "");
+  csv_.number(link != awaited_.end() ? to_us(to_seconds(link->second)) : kUndefined);
   csv_.end_row();
 }
 
