@@ -152,8 +152,7 @@ void add_other_seeds(std::span<const Scenario> others, const RunSettings& settin
       control.stop = &interrupted();
       control.strict_calibration = settings.strict;
       const PreparedRun prepared = prepare_run(scenario, scenario.policies[i % policies], &plans);
-      RunSummary run = summarize(run_prepared(scenario, prepared, scenario.requests, control));
-      return run.flag("interrupted") ? throw StudyInterrupted() : std::move(run);
+      return summarize(whole_run(run_prepared(scenario, prepared, scenario.requests, control)));
     });
   } catch (const StudyInterrupted&) {  // the seeds that are complete count
   }

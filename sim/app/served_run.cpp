@@ -84,13 +84,10 @@ ServedRun run_served_point(const ServedRequest& request, const std::vector<std::
     config.set(assignments, request.layout.file.filename().string());
     config.set(request.overrides, kSetOption);
     const Scenario scenario = read_scenario(config, {});
+    const PreparedRun prepared = prepare_run(scenario, scenario.policies.front(), &plans);
     RunControl control;
     control.stop = stop;
-    const PreparedRun prepared = prepare_run(scenario, scenario.policies.front(), &plans);
-    const RunResult run = run_prepared(scenario, prepared, scenario.requests, control);
-    if (run.interrupted) {
-      throw StudyInterrupted();
-    }
+    const RunResult run = whole_run(run_prepared(scenario, prepared, scenario.requests, control));
     const double Summary::*statistic = request.layout.means ? &Summary::mean : &Summary::p50;
     out.predicted = {run.latency.ttft_s.*statistic, run.latency.tpot_s.*statistic, run.latency.e2e_s.*statistic};
     const ServingOptions& serving = prepared.last().serving;

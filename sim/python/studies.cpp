@@ -59,8 +59,6 @@ RunControl control_of(const Follow& follow, bool strict) {
   return control;
 }
 
-RunResult whole(RunResult run) { return run.interrupted ? throw StudyInterrupted() : std::move(run); }
-
 Run run_scenario(const Document& document, int threads, bool strict, const py::object& progress) {
   Run out;
   in_background(threads, progress, [&](const Follow& follow) {
@@ -72,7 +70,7 @@ Run run_scenario(const Document& document, int threads, bool strict, const py::o
       follow.tally.done = p.completed;
       follow.tally.all = p.requests;
     };
-    out.result = std::make_shared<const RunResult>(whole(run_policy(scenario, scenario.policies.front(), control)));
+    out.result = std::make_shared<const RunResult>(whole_run(run_policy(scenario, scenario.policies.front(), control)));
     out.summary = summarize(*out.result);
     const std::vector<RequestRecord>& records = out.result->requests;
     follow.tally.all = std::ssize(records);
@@ -102,7 +100,8 @@ void add_seeds(std::span<const Scenario> by_seed, const std::vector<PolicyGiven>
     const Scenario& scenario = by_seed[1 + i / policies];
     const PreparedRun prepared =
         prepare_run(scenario, scenario.policies[i % policies], given[i % policies].is_python() ? nullptr : &plans);
-    summaries[i] = summarize(whole(run_prepared(scenario, prepared, scenario.requests, control_of(follow, strict))));
+    summaries[i] =
+        summarize(whole_run(run_prepared(scenario, prepared, scenario.requests, control_of(follow, strict))));
     ++follow.tally.done;
   });
   for (std::size_t s = 1; s < by_seed.size(); ++s) {
@@ -130,7 +129,7 @@ Compared compare_policies(const Document& document, const py::list& policies, in
     const std::vector<PreparedRun> prepared = prepare_all(scenario, given, plans);
     std::vector<RunResult> runs(prepared.size());
     run_jobs(all_jobs(prepared.size()), {&follow.stop}, [&](std::size_t i, const Abandoned&) {
-      runs[i] = whole(run_prepared(scenario, prepared[i], scenario.requests, control_of(follow, strict)));
+      runs[i] = whole_run(run_prepared(scenario, prepared[i], scenario.requests, control_of(follow, strict)));
       ++follow.tally.done;
     });
     std::vector<RunSummary> summaries;

@@ -356,10 +356,7 @@ CapacityAnswer CapacityRuns::alone(const std::vector<CapacityPool>& pools, bool 
     const RequestTrace all = trace_of(deployment->scenario, kAloneOf, cut), trace = shortest_alone(all);
     RunControl control;
     control.stop = control_.stop;
-    const RunResult run = run_prepared(deployment->scenario, deployment->prepared, trace, control);
-    if (run.interrupted) {
-      throw StudyInterrupted();
-    }
+    const RunResult run = whole_run(run_prepared(deployment->scenario, deployment->prepared, trace, control));
     CapacityAnswer out = answer_of(*deployment);
     out.input_tokens = mean_tokens(trace, &Request::input_tokens);
     out.output_tokens = mean_tokens(trace, &Request::output_tokens);

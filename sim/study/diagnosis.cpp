@@ -91,10 +91,7 @@ struct Saturated {
 Saturated run_saturated(const Scenario& s, const PreparedRun& prepared, std::size_t requests,
                         const RunControl& control) {
   const RequestTrace trace = s.make_requests ? s.make_requests(requests) : s.requests;
-  const RunResult run = run_prepared(s, prepared, as_burst(first_of(trace, requests)), control);
-  if (run.interrupted) {
-    throw StudyInterrupted();
-  }
+  const RunResult run = whole_run(run_prepared(s, prepared, as_burst(first_of(trace, requests)), control));
   // From the first prompt to the last answer: what ends in the middle of a burst leaves its prompts out.
   const Seconds end = to_seconds(run.end);
   return {static_cast<double>(run.completed) / end.count(),

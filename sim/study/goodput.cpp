@@ -75,13 +75,7 @@ OnLoadPoint abandonable(const OnLoadPoint& on_load_point, const Abandoned& aband
   };
 }
 
-RunResult serve_all(const SearchTarget& target, const RequestTrace& trace) {
-  RunResult run = target.serve(trace);
-  if (run.interrupted) {
-    throw StudyInterrupted();
-  }
-  return run;
-}
+RunResult serve_all(const SearchTarget& target, const RequestTrace& trace) { return whole_run(target.serve(trace)); }
 
 GoodputSearch search_of(const SearchTarget& target) {
   GoodputSearch out;

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/cluster/run_result.h"
 #include "sim/core/error.h"
 #include "sim/study/job_store.h"
 
@@ -26,6 +27,8 @@ namespace epsim {
 struct StudyInterrupted : RunFailed {
   StudyInterrupted() : RunFailed("the study was interrupted.") {}
 };
+// The run; throws StudyInterrupted where it was cut short.
+inline RunResult whole_run(RunResult run) { return run.interrupted ? throw StudyInterrupted() : std::move(run); }
 
 // Whether a job before the one that asks has failed: nobody will ask for its result, and it may end by throwing.
 using Abandoned = std::function<bool()>;

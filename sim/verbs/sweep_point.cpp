@@ -28,11 +28,7 @@ std::vector<ResultTable> tables_of_run(const Scenario& scenario, const std::atom
   RunControl control;
   control.stop = stop;
   const PreparedRun prepared = prepare_run(scenario, scenario.policies.front(), plans);
-  const RunResult result = run_prepared(scenario, prepared, scenario.requests, control);
-  if (result.interrupted) {
-    throw StudyInterrupted();
-  }
-  return {metric_table("results", summarize(result))};
+  return {metric_table("results", summarize(whole_run(run_prepared(scenario, prepared, scenario.requests, control))))};
 }
 
 // What a search of one policy has no use for: ratios to another, and what the point's own columns say.
