@@ -90,11 +90,8 @@ std::string held_text(const ServedBefore& before, const ServedHeld& held) {
     return out + "; no group's mean error has grown by 2 points and by 10 %\n";
   }
   TextTable table;
-  table.add_column({"group"}, Align::kLeft);
-  table.add_column({"metric"}, Align::kLeft);
-  for (const char* name : {"points", "mean error before, %", "now, %"}) {
-    table.add_column({name});
-  }
+  table.add_columns({{"group"}, {"metric"}}, Align::kLeft);
+  table.add_columns({{"points"}, {"mean error before, %"}, {"now, %"}});
   for (const ServedWorse& w : held.worse) {
     table.add_row({printable(fmt::format("{}", fmt::join(w.labels, " "))), kServedMetrics[w.metric],
                    fmt::format("{}", w.points), percent(w.before), percent(w.now)});

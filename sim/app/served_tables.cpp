@@ -77,10 +77,7 @@ std::string groups_text(const ServedSummary& s) {
   table.add_column({"in", "flight"}, Align::kLeft);
   table.add_column({"", "points"});
   for (const std::size_t m : kShownOrder) {
-    table.add_column({kServedTitles[m], "median"});
-    for (const char* name : {"mean", "p90", "bias"}) {
-      table.add_column({"", name});
-    }
+    table.add_columns({{kServedTitles[m], "median"}, {"", "mean"}, {"", "p90"}, {"", "bias"}});
   }
   for (const ServedGroup& group : s.groups) {
     add_error_row(table, mapped(group.labels, printable), group);

@@ -45,10 +45,7 @@ std::string margin_table(const CapacityPlan& plan, const LoadPoint& p) {
   }
   TextTable table;
   table.add_column({"SLO", ""}, Align::kLeft);
-  table.add_column({"is", "ms"});
-  table.add_column({"margin", "%"});
-  table.add_column({"late requests", "%"});
-  table.add_column({"allowed", "%"});
+  table.add_columns({{"is", "ms"}, {"margin", "%"}, {"late requests", "%"}, {"allowed", "%"}});
   for (std::size_t t = 0; t < plan.slo.terms.size(); ++t) {
     const SloTerm& term = plan.slo.terms[t];
     const SloTermScore& score = p.slo.terms[t];
@@ -244,8 +241,7 @@ std::string what_if_text(const CapacityPlan& plan) {
   }
   TextTable table;
   table.add_column({"what if", ""}, Align::kLeft);
-  table.add_column({"TTFT p99", "ms"});
-  table.add_column({"TPOT p99", "ms"});
+  table.add_columns({{"TTFT p99", "ms"}, {"TPOT p99", "ms"}});
   table.add_column({"SLO", ""}, Align::kLeft);
   for (const CapacityWhatIf& asked : option.what_ifs) {
     const LoadPoint& p = asked.answer.point;
@@ -289,19 +285,12 @@ std::string fragile_words(const CapacityPlan& plan, const CapacityOption& option
 
 std::string options_table(const CapacityPlan& plan) {
   TextTable table;
-  table.add_column({"node", ""}, Align::kLeft);
-  table.add_column({"instances", "x nodes"}, Align::kLeft);
+  table.add_columns({{"node", ""}, {"instances", "x nodes"}}, Align::kLeft);
   if (!plan.dense) {
     table.add_column({"policy", ""}, Align::kLeft);
   }
-  for (const char* name : {"nodes", "GPUs"}) {
-    table.add_column({name, ""});
-  }
-  table.add_column({"cost", "usd/h"});
-  table.add_column({"output", "usd/M"});
-  table.add_column({"TTFT p99", "ms"});
-  table.add_column({"TPOT p99", "ms"});
-  table.add_column({"power", "kW"});
+  table.add_columns({{"nodes", ""}, {"GPUs", ""}});
+  table.add_columns({{"cost", "usd/h"}, {"output", "usd/M"}, {"TTFT p99", "ms"}, {"TPOT p99", "ms"}, {"power", "kW"}});
   table.add_column({"output/s", "per GPU"});
   for (std::size_t i = 0; i < std::min(kShownOptions, plan.order.size()); ++i) {
     const CapacityOption& option = plan.study.options[plan.order[i]];

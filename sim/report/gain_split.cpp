@@ -164,12 +164,8 @@ std::string gain_split_table(std::span<const GainSplit> splits) {
     return "";
   }
   TextTable table;
-  table.add_column({"whose gain:", "policy"}, Align::kLeft);
-  table.add_column({"", "part"}, Align::kLeft);
-  table.add_column({"", "req/s"});
-  table.add_column({"95 %", "+-"});
-  table.add_column({"of off", "%"});
-  table.add_column({"95 %", "+-"});
+  table.add_columns({{"whose gain:", "policy"}, {"", "part"}}, Align::kLeft);
+  table.add_columns({{"", "req/s"}, {"95 %", "+-"}, {"of off", "%"}, {"95 %", "+-"}});
   for (const GainSplit& split : splits) {
     std::string name = shortened(printable(split.policy), 24);
     for (auto part = split.parts.rbegin(); part != split.parts.rend(); ++part) {

@@ -180,11 +180,8 @@ std::string starts_table(const GoodputStudy& study) {
   bool any = false;
   TextTable table;
   table.add_column({"", "", "policy"}, Align::kLeft);
-  table.add_column({"", "rate", "req/s"});
-  table.add_column({"from empty:", "completed", "req/s"});
-  table.add_column({"", "TTFT", "ms"});
-  table.add_column({"after a backlog:", "completed", "req/s"});
-  table.add_column({"", "TTFT", "ms"});
+  table.add_columns({{"", "rate", "req/s"}, {"from empty:", "completed", "req/s"}, {"", "TTFT", "ms"}});
+  table.add_columns({{"after a backlog:", "completed", "req/s"}, {"", "TTFT", "ms"}});
   table.add_column({"start", "", "matters"}, Align::kLeft);
   for (std::size_t p = 0; p < study.policies.size(); ++p) {
     for (const StartFigures& f : start_figures(study, p)) {
@@ -203,10 +200,8 @@ std::string aligned_table(const GoodputStudy& study) {
   const std::string first = shortened(printable(study.policies[0]), kLabelColumns);
   TextTable table;
   table.add_column({"", "", "policy"}, Align::kLeft);
-  table.add_column({word + ":", "each rank", "req/s"});
-  table.add_column({"", "together", "req/s"});
-  table.add_column({"together /", "each rank", "times"});
-  table.add_column({"against " + first + ":", "each rank", "times"});
+  table.add_columns({{word + ":", "each rank", "req/s"}, {"", "together", "req/s"}});
+  table.add_columns({{"together /", "each rank", "times"}, {"against " + first + ":", "each rank", "times"}});
   table.add_column({"", "together", "times"});
   const std::vector<PolicyGoodput> own = summarize(study);
   for (std::size_t p = 0; p < own.size(); ++p) {

@@ -22,20 +22,16 @@ std::string ratio_text(const Estimate& e) { return fixed(e.mean, 3); }
 TextTable slo_table(const GoodputStudy& study, const std::vector<PolicyGoodput>& policies) {
   TextTable table;
   table.add_column({"", "", "policy"}, Align::kLeft);
-  table.add_column({"meets", "the SLO up to", "req/s"});
-  table.add_column({"", "95 %", "+-"});
-  table.add_column({"against", "the first", "%"});
+  table.add_columns({{"meets", "the SLO up to", "req/s"}, {"", "95 %", "+-"}, {"against", "the first", "%"}});
   table.add_column({"", "95 %", "+-"});
   table.add_column({"", "", "limited by"}, Align::kLeft);
   if (study.options.slo.per_request()) {
     table.add_column({"attain-", "ment", "%"});
   }
   for (const char* name : {"TTFT", "TPOT"}) {
-    table.add_column({name, "mean", "ms"});
-    table.add_column({name, "p99", "ms"});
+    table.add_columns({{name, "mean", "ms"}, {name, "p99", "ms"}});
   }
-  table.add_column({"in", "system", "requests"});
-  table.add_column({"KV", "lost", "%"});
+  table.add_columns({{"in", "system", "requests"}, {"KV", "lost", "%"}});
   for (const PolicyGoodput& p : policies) {
     std::vector<std::string> row = {shortened(printable(plain_name(p.policy)), kPlainColumns),
                                     p.rate.mean > 0 ? rounded(p.rate.mean) : "never",
@@ -59,15 +55,9 @@ TextTable slo_table(const GoodputStudy& study, const std::vector<PolicyGoodput>&
 TextTable knee_table(const std::vector<PolicyGoodput>& policies) {
   TextTable table;
   table.add_column({"", "", "policy"}, Align::kLeft);
-  table.add_column({"knee", "", "req/s"});
-  table.add_column({"", "95 %", "+-"});
-  table.add_column({"against", label_of(policies[0].policy), "times"});
-  table.add_column({"", "95 %", "+-"});
-  table.add_column({"satu-", "ration", "req/s"});
-  table.add_column({"idle", "TTFT", "ms"});
-  table.add_column({"TTFT", "at knee", "ms"});
-  table.add_column({"TPOT", "at knee", "ms"});
-  table.add_column({"in", "system", "requests"});
+  table.add_columns({{"knee", "", "req/s"}, {"", "95 %", "+-"}, {"against", label_of(policies[0].policy), "times"}});
+  table.add_columns({{"", "95 %", "+-"}, {"satu-", "ration", "req/s"}, {"idle", "TTFT", "ms"}});
+  table.add_columns({{"TTFT", "at knee", "ms"}, {"TPOT", "at knee", "ms"}, {"in", "system", "requests"}});
   table.add_column({"KV", "lost", "%"});
   for (const PolicyGoodput& p : policies) {
     const KneeFigures& knee = p.searched();

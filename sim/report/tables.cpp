@@ -67,9 +67,7 @@ std::string latency_table(const RunSummary& run) {
       {"ttft", "TTFT"}, {"itl", "ITL"}, {"tpot", "TPOT"}, {"e2e", "end-to-end"}, {"queue", "queue"}};
   TextTable table;
   table.add_column({"latency in ms"}, Align::kLeft);
-  for (const char* name : {"mean", "p50", "p90", "p99", "max", "samples"}) {
-    table.add_column({name});
-  }
+  table.add_columns({{"mean"}, {"p50"}, {"p90"}, {"p99"}, {"max"}, {"samples"}});
   for (const auto& [name, words] : kLatencies) {
     std::vector<std::string> row{words};
     for (const char* statistic : {"mean_ms", "p50_ms", "p90_ms", "p99_ms", "max_ms", "samples"}) {
@@ -119,9 +117,7 @@ std::string time_table(const RunSummary& run) {
   const std::vector<PartColumn> columns = part_columns(run);
   TextTable table;
   table.add_column({"", "ms per step"}, Align::kLeft);
-  table.add_column({"", "steps"});
-  table.add_column({"time", "%"});
-  table.add_column({"", "step"});
+  table.add_columns({{"", "steps"}, {"time", "%"}, {"", "step"}});
   for (const PartColumn& column : columns) {
     table.add_column(column.header);
   }

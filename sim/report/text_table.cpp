@@ -25,6 +25,12 @@ void TextTable::add_column(std::vector<std::string> header, Align align) {
   columns_.push_back({std::move(header), align});
 }
 
+void TextTable::add_columns(const std::vector<std::vector<std::string>>& headers, Align align) {
+  for (const std::vector<std::string>& header : headers) {
+    add_column(header, align);
+  }
+}
+
 void TextTable::add_row(std::vector<std::string> cells) {
   EPSIM_CHECK(cells.size() == columns_.size(), "a row has one cell per column");
   rows_.push_back(std::move(cells));

@@ -12,6 +12,7 @@ class TextTable {
  public:
   // `header` holds the column's lines, the last one its unit ("" = none).
   void add_column(std::vector<std::string> header, Align align = Align::kRight);
+  void add_columns(const std::vector<std::vector<std::string>>& headers, Align align = Align::kRight);
   // As many cells as there are columns.
   void add_row(std::vector<std::string> cells);
 

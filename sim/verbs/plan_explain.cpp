@@ -48,13 +48,9 @@ std::string layer_name(const PlanRequest& request, int l) {
 
 std::string layer_table(const PlacementPlan& plan, const PlanRequest& request, const PlanFigures& figures) {
   TextTable table;
-  table.add_column({request.model ? "model" : "MoE", "layer"});
-  table.add_column({"extra", "copies"});
-  table.add_column({"balancedness", "before"});
+  table.add_columns({{request.model ? "model" : "MoE", "layer"}, {"extra", "copies"}, {"balancedness", "before"}});
   table.add_column({"", "after"});
-  table.add_column({"hottest expert:", "% of load, copies"}, Align::kLeft);
-  table.add_column({"second", ""}, Align::kLeft);
-  table.add_column({"third", ""}, Align::kLeft);
+  table.add_columns({{"hottest expert:", "% of load, copies"}, {"second", ""}, {"third", ""}}, Align::kLeft);
   for (int l = 0; l < request.load.layers(); ++l) {
     const auto at = static_cast<std::size_t>(l);
     std::vector<std::string> cells = {layer_name(request, l),

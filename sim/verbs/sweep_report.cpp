@@ -58,6 +58,13 @@ std::string rendered(TextTable& table, const std::vector<std::vector<std::string
   return table.render(2) + (rows.size() > shown ? fmt::format("  and {} more in {}\n", rows.size() - shown, file) : "");
 }
 
+// The columns of a table's leading cells, which are words.
+void add_lead(TextTable& table, const ResultTable& of, std::size_t count) {
+  for (std::size_t c = 0; c < count; ++c) {
+    table.add_column({printable(of.columns[c].name), ""}, Align::kLeft);
+  }
+}
+
 std::string results_table(const SweepRequest& request, const ResultTable& results) {
   TextTable table;
   std::vector<std::size_t> columns;
@@ -95,9 +102,7 @@ std::string intervals_table(const SweepRequest& request, const ResultTable& inte
   const std::size_t lead = request.axes.size() - 1 + (request.policies.empty() ? 0 : 1);
   const bool ratios = request.policies.size() > 1;
   TextTable table;
-  for (std::size_t c = 0; c < lead; ++c) {
-    table.add_column({printable(intervals.columns[c].name), ""}, Align::kLeft);
-  }
+  add_lead(table, intervals, lead);
   std::vector<Shown> columns;
   for (const Shown& shown : shown_columns(request)) {
     if (std::any_of(intervals.rows.begin(), intervals.rows.end(),
@@ -160,9 +165,7 @@ std::string winners_text(const SweepRequest& request, const ResultTable& winners
   const std::size_t axes = winners.columns.size() - 6, over = axes + 4, failed = axes + 5;
   const bool failures =
       std::ranges::any_of(winners.rows, [&](const auto& row) { return !text_of(row[failed]).empty(); });
-  for (std::size_t c = 0; c <= axes; ++c) {
-    table.add_column({printable(winners.columns[c].name), ""}, Align::kLeft);
-  }
+  add_lead(table, winners, axes + 1);
   table.add_column({"gain", "%"});
   table.add_column({"over", ""}, Align::kLeft);
   if (failures) {
@@ -207,11 +210,8 @@ std::string share_text(const std::vector<Cell>& row, std::size_t at) {
 std::string gains_text(const ResultTable& gains) {
   TextTable table;
   const std::size_t lead = gains.columns.size() - 6;
-  for (std::size_t c = 0; c < lead; ++c) {
-    table.add_column({printable(gains.columns[c].name), ""}, Align::kLeft);
-  }
-  table.add_column({"gain", "requests/s"});
-  table.add_column({"of load bal-", "ancing off, %"});
+  add_lead(table, gains, lead);
+  table.add_columns({{"gain", "requests/s"}, {"of load bal-", "ancing off, %"}});
   std::vector<std::vector<std::string>> rows;
   for (const std::vector<Cell>& row : gains.rows) {
     std::vector<std::string>& cells = rows.emplace_back();

@@ -69,10 +69,8 @@ std::string sweep_status(const fs::path& path) {
     failed += folder.label_of(key_of_point(i)).starts_with(kFailedLabel) ? 1 : 0;
   }
   TextTable table;
-  table.add_column({"process"}, Align::kLeft);
-  table.add_column({"state"}, Align::kLeft);
-  table.add_column({"finished"});
-  table.add_column({"running"});
+  table.add_columns({{"process"}, {"state"}}, Align::kLeft);
+  table.add_columns({{"finished"}, {"running"}});
   const double now_s = folder.packs().size() > 1 ? server_time_s(path) : 0;
   double per_s = 0;
   std::size_t processes = 0;
