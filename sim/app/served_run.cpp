@@ -103,11 +103,7 @@ ServedRun run_served_point(const ServedRequest& request, const std::vector<std::
 
 }  // namespace
 
-template <Is<ServedRun> T>
-auto members(T& x) {
-  auto& [error, predicted, kv_tokens, extrapolated, tpot_terms, stand_ins] = x;
-  return std::tie(error, predicted, kv_tokens, extrapolated, tpot_terms, stand_ins);
-}
+EPSIM_STORED(ServedRun, error, predicted, kv_tokens, extrapolated, tpot_terms, stand_ins);
 
 void check_overrides(const ServedRequest& request, const std::vector<ServedPoint>& points) {
   std::optional<std::vector<InputError>> refused;  // by the scenarios of all points so far

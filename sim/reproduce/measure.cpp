@@ -104,11 +104,7 @@ Measured measured(const PaperEvidence& evidence, const std::string& setup, const
                                               : Measured{figures.search->saturation};
 }
 
-template <Is<JobFigures> T>
-auto members(T& x) {
-  auto& [search, numbers] = x;
-  return std::tie(search, numbers);
-}
+EPSIM_STORED(JobFigures, search, numbers);
 
 std::string stored_text(const std::vector<JobFigures>& by_seed) { return store_text(kFiguresFormat, by_seed); }
 

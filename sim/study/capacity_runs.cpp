@@ -256,11 +256,7 @@ double peak_rate(const MoeSpec& model, const GpuSpec& gpu) {
 
 }  // namespace
 
-template <Is<CapacityAnswer> T>
-auto members(T& x) {
-  auto& [point, busy, instances, kv_tokens, input_tokens, output_tokens, held_token_s, refused] = x;
-  return std::tie(point, busy, instances, kv_tokens, input_tokens, output_tokens, held_token_s, refused);
-}
+EPSIM_STORED(CapacityAnswer, point, busy, instances, kv_tokens, input_tokens, output_tokens, held_token_s, refused);
 
 CapacityAnswer CapacityRuns::kept(const std::string& what, const std::vector<CapacityPool>& pools, int one_in,
                                   double growth, const std::function<CapacityAnswer()>& run) {

@@ -1,7 +1,7 @@
 // Finished work as JSON that reads back as it was: numbers exact, and a layout number that tells old files from new.
 //
-// A struct is kept as a list of its members: members(x), beside the struct's namespace, ties those that a file keeps, in
-// its order. A structured binding there names every member, so that it does not compile when one is added and not stored.
+// A struct is kept as a list of its members: EPSIM_STORED(Type, a, b), in the struct's namespace, names all of them in
+// their order, and does not compile when one is added and not named.
 #pragma once
 
 #include <cmath>
@@ -20,6 +20,13 @@ namespace epsim {
 // T is Kept or const Kept: members() serves writing and reading.
 template <class T, class Kept>
 concept Is = std::same_as<std::remove_const_t<T>, Kept>;
+#define EPSIM_STORED(Type, ...)   \
+  template <::epsim::Is<Type> T>  \
+  auto members(T& x) {            \
+    auto& [__VA_ARGS__] = x;      \
+    return std::tie(__VA_ARGS__); \
+  }                               \
+  static_assert(std::is_class_v<Type>)
 
 template <class T>
 inline constexpr bool kIsList = false;

@@ -12,26 +12,10 @@ namespace epsim {
 
 constexpr int kPointFormat = 3;  // of a point's file
 
-template <Is<InputFile> T>
-auto members(T& x) {
-  auto& [name, bytes, hash] = x;
-  return std::tie(name, bytes, hash);
-}
-template <Is<ResultColumn> T>
-auto members(T& x) {
-  auto& [name, text] = x;
-  return std::tie(name, text);
-}
-template <Is<ResultTable> T>
-auto members(T& x) {
-  auto& [name, columns, rows] = x;
-  return std::tie(name, columns, rows);
-}
-template <Is<SweepPoint> T>
-auto members(T& x) {
-  auto& [index, error, inputs, tables] = x;
-  return std::tie(index, error, inputs, tables);
-}
+EPSIM_STORED(InputFile, name, bytes, hash);
+EPSIM_STORED(ResultColumn, name, text);
+EPSIM_STORED(ResultTable, name, columns, rows);
+EPSIM_STORED(SweepPoint, index, error, inputs, tables);
 
 std::optional<SweepPoint> stored_point(const std::string& text) { return read_stored<SweepPoint>(text, kPointFormat); }
 
