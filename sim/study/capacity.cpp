@@ -51,8 +51,6 @@ void search_whole(CapacityRuns& runs, const std::string& node, NodeResult& out) 
   }
 }
 
-bool holds(const CapacityAnswer& answer) { return answer.refused.empty() && answer.point.slo.holds; }
-
 // Whether a deployment fails for its prefill instances, by their prompts, where its decode instances hold by themselves.
 bool short_of_prefill(const CapacityQuestion& question, const std::vector<CapacityPool>& pools,
                       const CapacityAnswer& answer) {
@@ -122,7 +120,7 @@ void search_apart(CapacityRuns& runs, const std::string& node, NodeResult& out) 
       CapacityOption& option = counted.options.front();
       const DeploymentShare share = share_of(option.pools);
       answer = runs.whole(option.pools) != nullptr ? option.answer : runs.ask(share.pools, share.one_in, option.alone);
-      if (!holds(answer)) {
+      if (!answer.holds()) {
         if (misses_narrowly(answer, question.options.slo)) {
           append(out.close, {option});
         }
@@ -341,9 +339,9 @@ std::vector<CapacityOption> to_check(const CapacityPlan& plan) {
 
 // Its verdict as a whole; of what missed narrowly, first that of its share with more requests, which may be final.
 void check_option(CapacityRuns& runs, CapacityOption& option) {
-  if (const DeploymentShare share = share_of(option.pools); !holds(option.answer) && share.one_in > 1) {
+  if (const DeploymentShare share = share_of(option.pools); !option.answer.holds() && share.one_in > 1) {
     const CapacityAnswer longer = runs.ask(share.pools, share.one_in, option.alone, AskedFor::kLong);
-    if (!holds(longer) && !misses_narrowly(longer, runs.question().options.slo)) {
+    if (!longer.holds() && !misses_narrowly(longer, runs.question().options.slo)) {
       option.whole = longer;
       return;
     }
@@ -383,7 +381,7 @@ void examine(CapacityRuns& runs, const std::atomic<bool>* stop, CapacityPlan& pl
     if (plan.costs[plan.order[i]].usd_per_hour < limit.usd_per_hour) {
       ask_what_ifs(runs, stop, plan.study.options[plan.order[i]], [&](const CapacityWhatIf& asked) {
         return std::any_of(first.what_ifs.begin(), first.what_ifs.end(),
-                           [&](const CapacityWhatIf& own) { return own.what == asked.what && !holds(own.answer); });
+                           [&](const CapacityWhatIf& own) { return own.what == asked.what && !own.answer.holds(); });
       });
     }
   }
@@ -407,7 +405,7 @@ void answer_capacity(CapacityPlan& plan, const CapacityQuestion& question, const
              [&](std::size_t i, const Abandoned&) { check_option(runs, options[i]); });
     for (const CapacityOption& option : options) {
       runs.set_whole(option.pools, *option.whole);
-      if (holds(option.answer) && short_of_prefill(question, option.pools, *option.whole)) {
+      if (option.answer.holds() && short_of_prefill(question, option.pools, *option.whole)) {
         runs.set_whole({option.pools.front()}, of_prefill(*option.whole, {option.pools, 1}));
       }
     }

@@ -227,7 +227,7 @@ void CapacityChain::fill_nodes(CapacityRow& row) {
   const int all = paid({row.design, row.instances}) * row.design.per_node - question_.spare;
   if (row.design.per_node > 1 && all > row.instances) {
     CapacityAnswer answer = ask(row, all);
-    if (answer.refused.empty() && answer.point.slo.holds) {
+    if (answer.holds()) {
       row.answer = std::move(answer);
       row.instances = all;
     }
@@ -268,7 +268,7 @@ void CapacityChain::descend(CapacityRow row, int low, KnownFailure failed) {
       middle = std::clamp(static_cast<int>(std::lround(guess)), low, high - 1);
     }
     CapacityAnswer answer = ask(row, middle);
-    if (answer.refused.empty() && answer.point.slo.holds) {
+    if (answer.holds()) {
       high = middle;
       row.answer = std::move(answer);
       row.instances = middle;
@@ -302,7 +302,7 @@ void CapacityChain::first_best(CapacityRow row) {
     const double wider = std::clamp(std::exp(failed.strain), kWider, kWidest);
     count = std::min(most, std::max(count + 1, static_cast<int>(std::ceil(count * wider))));
   }
-  if (row.answer->refused.empty() && row.answer->point.slo.holds) {
+  if (row.answer->holds()) {
     descend(std::move(row), low, failed);
     return;
   }

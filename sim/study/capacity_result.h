@@ -83,6 +83,8 @@ struct CapacityAnswer {
   double input_tokens = 0, output_tokens = 0;  // means of the requests
   double held_token_s = 0;                     // of one that is alone: KV tokens that a request holds x seconds, mean
   std::string refused;                         // why it cannot run at all
+
+  bool holds() const { return refused.empty() && point.slo.holds; }
 };
 
 enum class CapacityStatus {
