@@ -98,7 +98,7 @@ void write_step_kinds_csv(std::ostream& out, const RunResult& run) {
                                  {"straggler_s"}));
   for (const StepKindFigures& f : step_kinds(run)) {
     csv.text(f.pool).text(kStepKindNames[static_cast<std::size_t>(f.kind)]).integer(f.steps).number(f.mean_ms);
-    csv.number(f.time.seconds).number(f.time.share);
+    csv.number(f.time_s).number(f.share);
     for (const double seconds : f.part_s) {
       csv.number(seconds);
     }

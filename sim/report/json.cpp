@@ -50,8 +50,8 @@ Json step_kinds_of(const RunSummary& run) {
                                       {"step_kind", kStepKindNames[static_cast<std::size_t>(f.kind)]},
                                       {"steps", f.steps},
                                       {"step_mean_ms", f.mean_ms},
-                                      {"step_time_s", f.time.seconds},
-                                      {"step_time_share", f.time.share}});
+                                      {"step_time_s", f.time_s},
+                                      {"step_time_share", f.share}});
     for (std::size_t p = 0; p < f.part_s.size(); ++p) {
       row[fmt::format("{}_s", kLayerPartNames[p])] = f.part_s[p];
     }

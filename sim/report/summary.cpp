@@ -18,7 +18,8 @@ void add_kinds(const std::string& pool, const StepsByKind& by_kind, Seconds tota
     f.kind = static_cast<StepKind>(k);
     f.steps = steps;
     f.mean_ms = ratio(time.total.count() * 1e3, static_cast<double>(steps));
-    f.time = {time.total.count(), ratio(time.total.count(), total.count())};
+    f.time_s = time.total.count();
+    f.share = ratio(time.total.count(), total.count());
     std::transform(time.by_part.begin(), time.by_part.end(), f.part_s.begin(), [](Seconds s) { return s.count(); });
     f.straggler_s = time.straggler.count();
   }

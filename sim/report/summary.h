@@ -15,19 +15,15 @@
 
 namespace epsim {
 
-struct TimeShare {
-  double seconds = 0;
-  double share = kUndefined;
-};
-
 // Steps of one kind, of all instances or of the instances of one pool.
 struct StepKindFigures {
   std::string pool;  // "all", or the role of its instances
   StepKind kind = StepKind::kPrefill;
   std::int64_t steps = 0;
   double mean_ms = kUndefined;
-  TimeShare time;                          // share of the step time of the pool
-  std::array<double, kLayerParts> part_s;  // of `time`
+  double time_s = 0;
+  double share = kUndefined;               // of the step time of the pool
+  std::array<double, kLayerParts> part_s;  // of `time_s`
   double straggler_s = 0;
   // Of a part by its name, or of "straggler".
   double seconds(std::string_view name) const;

@@ -135,7 +135,7 @@ std::string time_table(const RunSummary& run) {
     const std::string_view kind = kStepKindNames[static_cast<std::size_t>(f.kind)];
     if (f.steps > 0) {
       add(f.pool == "all" ? std::string(kind) : fmt::format("{} pool: {}", f.pool, kind), static_cast<double>(f.steps),
-          f.time.share, f.mean_ms, [&](std::string_view part) { return f.seconds(part); });
+          f.share, f.mean_ms, [&](std::string_view part) { return f.seconds(part); });
     }
   }
   const double whole = ratio(run.number("step_time_s"), run.number("step_time_s"));

@@ -175,7 +175,7 @@ TEST_CASE("prefill and decode pools have step kinds of their own") {
   CHECK(kinds[3].pool == "prefill");
   CHECK(kinds[3].steps == 2);  // both instances
   CHECK(kinds[3].mean_ms == doctest::Approx(10));
-  CHECK(kinds[3].time.share == doctest::Approx(1));
+  CHECK(kinds[3].share == doctest::Approx(1));
   CHECK(kinds[3].seconds("attention") == doctest::Approx(0.008));
   CHECK(kinds[4].steps == 0);
   CHECK(std::isnan(kinds[4].mean_ms));
