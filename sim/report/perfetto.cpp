@@ -38,9 +38,8 @@ TimelineChoice parse_timeline(const std::string& text) {
   const std::string_view all = text;
   const std::int64_t first = whole_number(text, all.substr(0, colon));
   const std::int64_t more = colon == std::string::npos ? 0 : whole_number(text, all.substr(colon + 1));
-  if (more >= kMostSteps || first > (std::int64_t{1} << 60)) {
-    throw InputError({"", 0, "timeline"}, fmt::format("at most {} steps go into a timeline.", kMostSteps));
-  }
+  refuse_if(more >= kMostSteps || first > (std::int64_t{1} << 60), "timeline",
+            fmt::format("at most {} steps go into a timeline.", kMostSteps));
   return {first, first + more};
 }
 

@@ -381,13 +381,11 @@ SearchTarget target_of(const Scenario& scenario, std::shared_ptr<const PreparedR
 
 void check_lasting(const Scenario& scenario) {
   const std::vector<Fault>& faults = scenario.faults;
-  if (std::any_of(faults.begin(), faults.end(), [](const Fault& f) { return f.at > Ticks{} || !f.for_good(); })) {
-    throw InputError(
-        {"", 0, "faults"},
-        "a search runs each rate for as long as its verdict needs, so a fault that comes or goes at a time "
-        "would be in some of the runs alone. Use at: 0s without until: the rate is then that of the "
-        "hardware with the fault. `epsim run` and `epsim compare` show one that comes and goes.");
-  }
+  refuse_if(std::any_of(faults.begin(), faults.end(), [](const Fault& f) { return f.at > Ticks{} || !f.for_good(); }),
+            "faults",
+            "a search runs each rate for as long as its verdict needs, so a fault that comes or goes at a time "
+            "would be in some of the runs alone. Use at: 0s without until: the rate is then that of the "
+            "hardware with the fault. `epsim run` and `epsim compare` show one that comes and goes.");
   refuse_if(scenario.loads != nullptr && scenario.loads->changes(), "loads",
             "a search runs each rate for as long as its verdict needs, so loads that change at a time would be "
             "those of some of the runs alone. Search with the loads of each time; `epsim run` and `epsim "

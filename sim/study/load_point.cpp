@@ -283,10 +283,8 @@ double arrival_rate(const RequestTrace& trace) {
   trace.validate();
   const std::size_t first = trace.steady() > 1 ? trace.ramp : 0;
   const Ticks span = trace.requests.back().arrival - trace.requests[first].arrival;
-  if (span <= Ticks{}) {
-    throw InputError({trace.source, 0, "requests"},
-                     "all requests arrive at once, so their arrivals cannot be scaled to a rate.");
-  }
+  refuse_if(span <= Ticks{}, {trace.source, 0, "requests"},
+            "all requests arrive at once, so their arrivals cannot be scaled to a rate.");
   return static_cast<double>(trace.requests.size() - first - 1) / seconds(span);
 }
 

@@ -386,9 +386,9 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
             "of the instance's), parts of a node have to divide its GPUs, and they and nodes without a network "
             "make instances of one node at most, prefill and decode together.");
   out.plan.prices.terms = given.word("terms").value_or("on_demand");
-  if (const auto terms = price_terms(); std::find(terms.begin(), terms.end(), out.plan.prices.terms) == terms.end()) {
-    throw InputError({"", 0, "terms"}, unknown_name("terms", out.plan.prices.terms, terms));
-  }
+  const auto terms = price_terms();
+  refuse_if(std::find(terms.begin(), terms.end(), out.plan.prices.terms) == terms.end(), "terms",
+            unknown_name("terms", out.plan.prices.terms, terms));
   out.plan.prices.own = read_prices(given.repeated("price"));
   if (given.word("pue")) {
     out.plan.prices.pue = given.number("pue", 1, 1);

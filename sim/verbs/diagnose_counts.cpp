@@ -79,9 +79,8 @@ void check_counts(const RecordedCounts& counts, const MoeSpec& model, const std:
             fmt::format("this file has {} of {} experts, {} has {} of {}.", count_of(counts.layers(), "layer"),
                         counts.experts, model.name, count_of(model.moe_layers(), "MoE layer"), model.experts));
   for (const LoadWindow& window : counts.windows) {
-    if (const std::string problem = problem_of(window, model); !problem.empty()) {
-      throw InputError({file, 0, ""}, problem);
-    }
+    const std::string problem = problem_of(window, model);
+    refuse_if(!problem.empty(), {file, 0, ""}, problem);
   }
 }
 

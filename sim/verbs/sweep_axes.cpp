@@ -7,13 +7,12 @@
 #include <set>
 
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 namespace {
 
-[[noreturn]] void refuse(const std::string& text, const std::string& problem) {
-  throw InputError({"--vary " + text, 0, ""}, problem);
-}
+InputPlace varied(const std::string& text) { return {"--vary " + text, 0, ""}; }
 
 std::string trimmed(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t");
@@ -36,9 +35,8 @@ std::vector<std::string> split_values(const std::string& argument, const std::st
     } else if (c == '[' || c == '{') {
       closers += c == '[' ? ']' : '}';
     } else if (c == ']' || c == '}') {
-      if (closers.empty() || closers.back() != c) {
-        refuse(argument, fmt::format("'{}' closes nothing; brackets come in pairs.", c));
-      }
+      refuse_if(closers.empty() || closers.back() != c, varied(argument),
+                fmt::format("'{}' closes nothing; brackets come in pairs.", c));
       closers.pop_back();
     } else if (c == ',' && closers.empty()) {
       out.emplace_back();
@@ -49,7 +47,8 @@ std::vector<std::string> split_values(const std::string& argument, const std::st
     out.back() += c;
   }
   if (quote != '\0' || !closers.empty()) {
-    refuse(argument, fmt::format("'{}' is missing at the end.", quote != '\0' ? quote : closers.back()));
+    throw InputError(varied(argument),
+                     fmt::format("'{}' is missing at the end.", quote != '\0' ? quote : closers.back()));
   }
   return out;
 }
@@ -68,18 +67,16 @@ std::set<std::string> keys_of(const SweepAxis& axis) {
 }
 
 void check_apart(const std::string& key, const std::string& other) {
-  if (other == key || is_below(key, other) || is_below(other, key)) {
-    refuse(key, fmt::format("'{}' and '{}' vary the same value; name each key once.", other, key));
-  }
+  refuse_if(other == key || is_below(key, other) || is_below(other, key), varied(key),
+            fmt::format("'{}' and '{}' vary the same value; name each key once.", other, key));
 }
 
 void check_free(const std::string& key, const std::vector<std::string>& overrides) {
   for (const std::string& assignment : overrides) {
     const std::string fixed = key_of(assignment);
-    if (fixed == key || is_below(fixed, key)) {
-      refuse(key, fmt::format("'{}' is fixed by --set {}{} too; it is one or the other.", key, assignment,
-                              fixed == "seed" ? " (or --seed)" : ""));
-    }
+    refuse_if(fixed == key || is_below(fixed, key), varied(key),
+              fmt::format("'{}' is fixed by --set {}{} too; it is one or the other.", key, assignment,
+                          fixed == "seed" ? " (or --seed)" : ""));
   }
 }
 
@@ -87,18 +84,14 @@ void check_free(const std::string& key, const std::vector<std::string>& override
 
 SweepAxis parse_axis(const std::string& text) {
   const std::size_t equals = text.find('=');
-  if (equals == std::string::npos || trimmed(text.substr(0, equals)).empty()) {
-    refuse(text, "what varies is written key=a,b,c, with dots between nested keys.");
-  }
+  refuse_if(equals == std::string::npos || trimmed(text.substr(0, equals)).empty(), varied(text),
+            "what varies is written key=a,b,c, with dots between nested keys.");
   SweepAxis axis{trimmed(text.substr(0, equals)), {}};
   for (const std::string& piece : split_values(text, text.substr(equals + 1))) {
     const std::string value = trimmed(piece);
-    if (value.empty()) {
-      refuse(text, "a value is empty; write \"\" for an empty text.");
-    }
-    if (std::find(axis.values.begin(), axis.values.end(), value) != axis.values.end()) {
-      refuse(text, fmt::format("the value {} is given twice.", value));
-    }
+    refuse_if(value.empty(), varied(text), "a value is empty; write \"\" for an empty text.");
+    refuse_if(std::find(axis.values.begin(), axis.values.end(), value) != axis.values.end(), varied(text),
+              fmt::format("the value {} is given twice.", value));
     axis.values.push_back(value);
   }
   return axis;
@@ -108,9 +101,7 @@ void check_axes(const std::vector<SweepAxis>& axes, const std::vector<std::strin
   std::size_t points = std::max<std::size_t>(policies, 1);
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::string& key = axes[i].key;
-    if (key == "policy") {
-      refuse(key, "policies are compared with --policies base,eplb.");
-    }
+    refuse_if(key == "policy", varied(key), "policies are compared with --policies base,eplb.");
     for (const std::string& varied : keys_of(axes[i])) {
       for (std::size_t j = 0; j < i; ++j) {
         for (const std::string& other : keys_of(axes[j])) {
@@ -119,9 +110,8 @@ void check_axes(const std::vector<SweepAxis>& axes, const std::vector<std::strin
       }
       check_free(varied, overrides);
     }
-    if (axes[i].values.size() > kMostSweepPoints / points) {
-      refuse(key, fmt::format("with this axis there are more than {} points; vary less at once.", kMostSweepPoints));
-    }
+    refuse_if(axes[i].values.size() > kMostSweepPoints / points, varied(key),
+              fmt::format("with this axis there are more than {} points; vary less at once.", kMostSweepPoints));
     points *= axes[i].values.size();
   }
 }
