@@ -326,6 +326,21 @@ TEST_CASE("a link profile of the user, and what is wrong with it") {
                      "catalogue");
 }
 
+TEST_CASE("prompts that fill an fp8 cache have the engine's own table, or the bf16 one") {
+  const auto source_of = [](const char* gpu, const char* engine, const char* op) {
+    ComputeProfile profile = compute_profile(gpu, "");
+    profile.use_kernels_of(engine);
+    const FittedOp* found = profile.fitted->find(op);
+    return found == nullptr ? std::string() : found->source;
+  };
+  CHECK(source_of("b200", "sglang", "mla_prefill_fp8").find("/sglang/") != std::string::npos);
+  CHECK(source_of("b200", "trtllm", "mla_prefill_fp8").find("/trtllm/") != std::string::npos);
+  CHECK(source_of("h200", "trtllm_1_2", "mla_prefill_fp8").find("/trtllm/") != std::string::npos);  // of 1.3
+  CHECK(source_of("b200", "vllm", "mla_prefill_fp8").empty());
+  CHECK(source_of("h200", "sglang", "mla_prefill_fp8").empty());
+  CHECK_FALSE(source_of("b200", "vllm", "mla_prefill").empty());
+}
+
 TEST_CASE("a compute profile of the user, and what is wrong with it") {
   const test::TempDir folder;
   const std::string text =
