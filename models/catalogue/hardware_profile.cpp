@@ -139,7 +139,7 @@ namespace {
 std::string stand_in_text(const ComputeProfile& compute, const MoeSpec& model) {
   std::string out, from;
   for (const StandIn& s : compute.stand_ins) {
-    if (asks_for(model, s.op)) {
+    if (asks_for(model, s.op, *compute.fitted)) {
       out += out.empty() ? "" : s.profile == from ? ", " : fmt::format(" from {}; ", from);
       out += s.op;
       from = s.profile;

@@ -253,10 +253,6 @@ ComputeProfile compute_profile(const std::string& name, const std::string& carri
 
 namespace {
 
-// Whether prompts that fill an fp8 cache are multiplied in fp8 is the engine's choice (vLLM's are not): no other engine's
-// table stands in, and the bf16 one is taken.
-constexpr std::string_view kPromptsIntoFp8 = "mla_prefill_fp8";
-
 const EngineKernels* kernels_of(const ComputeProfile& profile, std::string_view engine) {
   const auto found = std::ranges::find(profile.kernels, engine, &EngineKernels::engine);
   return found == profile.kernels.end() ? nullptr : &*found;
@@ -273,13 +269,8 @@ void ComputeProfile::use_kernels_of(const std::string& engine) {
   FittedProfile all = fitted_profile(own->fits.front());
   stand_ins.clear();
   for (std::size_t i = 1; i < own->fits.size(); ++i) {
-    const bool same_engine = own->fits.front().starts_with(own->fits[i]);  // of another version
     for (std::string& op : all.complete_from(fitted_profile(own->fits[i]))) {
-      if (op == kPromptsIntoFp8 && !same_engine) {
-        std::erase_if(all.ops, [](const FittedOp& other) { return other.op == kPromptsIntoFp8; });
-      } else {
-        stand_ins.push_back({std::move(op), own->fits[i]});
-      }
+      stand_ins.push_back({std::move(op), own->fits[i]});
     }
   }
   fitted = std::make_shared<const FittedProfile>(std::move(all));

@@ -49,10 +49,7 @@ FittedCompute::FittedCompute(const FittedProfile& profile, const std::string& ca
   if (const auto experts = model.dense() ? std::nullopt : take(profile, experts_op(model), gpu)) {
     tabulate_experts(*experts, model);
   }
-  prefill_ = take(profile, prefill_op(model), gpu);
-  if (!prefill_) {  // not every table has prompts that fill an fp8 cache
-    prefill_ = take(profile, prefill_op(model, WeightType::kBf16), gpu);
-  }
+  prefill_ = take(profile, prefill_op(model, profile), gpu);
   decode_ = take(profile, decode_op(model), gpu);
 }
 

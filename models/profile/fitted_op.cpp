@@ -13,6 +13,7 @@ namespace epsim {
 namespace {
 
 constexpr int kProfileVersion = 3;
+constexpr std::string_view kPromptsIntoFp8 = "mla_prefill_fp8";
 
 std::optional<ErrorSummary> maybe_errors(ConfigReader& in, const std::string& key) {
   return in.has(key) ? std::optional(read_error_summary(in.section(key))) : std::nullopt;
@@ -199,8 +200,9 @@ const FittedOp* FittedProfile::find(std::string_view op) const {
 
 std::vector<std::string> FittedProfile::complete_from(const FittedProfile& other) {
   std::vector<std::string> taken;
+  const bool same_engine = machine.starts_with(other.machine);  // "h200-trtllm-1.2" and "h200-trtllm"
   for (const FittedOp& op : other.ops) {
-    if (find(op.op) == nullptr) {
+    if (find(op.op) == nullptr && (same_engine || op.op != kPromptsIntoFp8)) {
       ops.push_back(op);
       taken.push_back(op.op);
     }

@@ -73,7 +73,8 @@ struct FittedProfile {
   std::string machine, gpu, licence, notes;
   std::vector<FittedOp> ops;
   const FittedOp* find(std::string_view op) const;  // null when there is none
-  // Takes over what it lacks; each operator keeps its own source. Returns the names of those.
+  // Takes over what it lacks; each operator keeps its own source. Returns the names of those. Whether prompts that fill an
+  // fp8 cache are multiplied in fp8 is the engine's choice (vLLM's are not), so another engine does not lend that one.
   std::vector<std::string> complete_from(const FittedProfile& other);
 };
 

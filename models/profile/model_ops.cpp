@@ -34,9 +34,9 @@ std::string dense_op(const MoeSpec& model, WeightsOf part) {
   return fmt::format("dense_gemm{}", dtype_of(model.weights_of(part)).suffix);
 }
 std::string experts_op(const MoeSpec& model) { return fmt::format("grouped_gemm{}", dtype_of(model.dtype).suffix); }
-std::string prefill_op(const MoeSpec& model, WeightType cache) { return attention_op(model, "prefill", cache); }
-std::string prefill_op(const MoeSpec& model) {
-  return prefill_op(model, model.attention.kind == AttentionKind::kMla ? cache_of(model) : WeightType::kBf16);
+std::string prefill_op(const MoeSpec& model, const FittedProfile& fits) {
+  const std::string own = attention_op(model, "prefill", cache_of(model));
+  return fits.find(own) != nullptr ? own : attention_op(model, "prefill", WeightType::kBf16);
 }
 std::string decode_op(const MoeSpec& model) { return attention_op(model, "decode", cache_of(model)); }
 
@@ -46,12 +46,12 @@ bool has_kernels(const FittedProfile* fits, const GpuSpec& gpu, const MoeSpec& m
           (model.dense() || fits->find(experts_op(model)) != nullptr) && gpu.product_rate(model.dtype).count() > 0);
 }
 
-bool asks_for(const MoeSpec& model, std::string_view op) {
+bool asks_for(const MoeSpec& model, std::string_view op, const FittedProfile& fits) {
   const OpInfo* info = find_op_info(op);
   if (info == nullptr || info->kind >= OpKind::kGate) {
     return info != nullptr;
   }
-  return (op == experts_op(model) && !model.dense()) || op == prefill_op(model) || op == decode_op(model) ||
+  return (op == experts_op(model) && !model.dense()) || op == prefill_op(model, fits) || op == decode_op(model) ||
          std::any_of(kDenseParts.begin(), kDenseParts.end(), [&](WeightsOf p) { return op == dense_op(model, p); });
 }
 

@@ -13,13 +13,13 @@ namespace epsim {
 std::string dense_op(const MoeSpec& model, WeightsOf part);
 std::string experts_op(const MoeSpec& model);
 // Empty where no table measures such heads: MLA that is not DeepSeek's.
-std::string prefill_op(const MoeSpec& model);
-std::string prefill_op(const MoeSpec& model, WeightType cache);  // of a cache that need not be the model's
+// Of an fp8 cache the bf16 one where the fits have none of their own for it.
+std::string prefill_op(const MoeSpec& model, const FittedProfile& fits);
 std::string decode_op(const MoeSpec& model);
 
 // Whether products with the model's weights were measured, and the GPU has them; bf16 has them everywhere.
 bool has_kernels(const FittedProfile* fits, const GpuSpec& gpu, const MoeSpec& model);
-// Whether a run of the model asks for this operator, where its machine's profile has it.
-bool asks_for(const MoeSpec& model, std::string_view op);
+// Whether a run of the model asks for this operator of its machine's fits.
+bool asks_for(const MoeSpec& model, std::string_view op, const FittedProfile& fits);
 
 }  // namespace epsim

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "models/catalogue/model_catalogue.h"
+#include "models/profile/model_ops.h"
 #include "sim/core/error.h"
 #include "tests/support/paths.h"
 
@@ -327,18 +329,22 @@ TEST_CASE("a link profile of the user, and what is wrong with it") {
 }
 
 TEST_CASE("prompts that fill an fp8 cache have the engine's own table, or the bf16 one") {
-  const auto source_of = [](const char* gpu, const char* engine, const char* op) {
+  MoeSpec model = find_model("DeepSeek-R1");
+  model.bytes_per_kv = 1;
+  const auto table = [&](const char* gpu, const char* engine) {
     ComputeProfile profile = compute_profile(gpu, "");
     profile.use_kernels_of(engine);
-    const FittedOp* found = profile.fitted->find(op);
-    return found == nullptr ? std::string() : found->source;
+    const std::string op = prefill_op(model, *profile.fitted);
+    CHECK(asks_for(model, "mla_prefill", *profile.fitted) ==
+          (op == "mla_prefill"));  // told where it stands in, only there
+    const std::string& source = profile.fitted->find(op)->source;
+    return op + (source.find("/sglang/") != std::string::npos ? " of SGLang" : " of TensorRT-LLM");
   };
-  CHECK(source_of("b200", "sglang", "mla_prefill_fp8").find("/sglang/") != std::string::npos);
-  CHECK(source_of("b200", "trtllm", "mla_prefill_fp8").find("/trtllm/") != std::string::npos);
-  CHECK(source_of("h200", "trtllm_1_2", "mla_prefill_fp8").find("/trtllm/") != std::string::npos);  // of 1.3
-  CHECK(source_of("b200", "vllm", "mla_prefill_fp8").empty());
-  CHECK(source_of("h200", "sglang", "mla_prefill_fp8").empty());
-  CHECK_FALSE(source_of("b200", "vllm", "mla_prefill").empty());
+  CHECK(table("b200", "sglang") == "mla_prefill_fp8 of SGLang");
+  CHECK(table("b200", "trtllm") == "mla_prefill_fp8 of TensorRT-LLM");
+  CHECK(table("h200", "trtllm_1_2") == "mla_prefill_fp8 of TensorRT-LLM");  // of 1.3
+  CHECK(table("b200", "vllm") == "mla_prefill of SGLang");
+  CHECK(table("h200", "sglang") == "mla_prefill of TensorRT-LLM");
 }
 
 TEST_CASE("a compute profile of the user, and what is wrong with it") {
