@@ -20,9 +20,9 @@ namespace {
 void read_pd(const std::string& text, NewScenario& out) {
   std::istringstream in(text);
   char colon = 0;
-  refuse_if(
-      !(in >> out.prefill >> colon >> out.decode) || colon != ':' || !in.eof() || out.prefill < 1 || out.decode < 1,
-      "pd", fmt::format("'{}' is not PREFILL:DECODE in nodes, as in 4:8.", text));
+  in >> out.prefill >> colon >> out.decode;
+  refuse_if(in.fail() || colon != ':' || !in.eof() || out.prefill < 1 || out.decode < 1, "pd",
+            fmt::format("'{}' is not PREFILL:DECODE in nodes, as in 4:8.", text));
 }
 
 // Lines of a section that have a default with a source, as comments.

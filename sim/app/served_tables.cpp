@@ -178,7 +178,8 @@ Json served_counts_json(const std::vector<ServedCount>& counts) {
 std::vector<std::string> served_term_names(const std::vector<ServedPoint>& points) {
   std::vector<std::string> out;
   for (const ServedPoint& point : points) {
-    for (const auto& [name, seconds] : point.run.value_or(ServedRun{}).tpot_terms) {
+    const ServedRun run = point.run.value_or(ServedRun{});
+    for (const auto& [name, seconds] : run.tpot_terms) {
       if (std::find(out.begin(), out.end(), name) == out.end()) {
         out.push_back(name);
       }

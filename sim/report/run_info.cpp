@@ -23,7 +23,8 @@ RunInfo describe_inputs(const Scenario& scenario, const std::string& version) {
   info.scenario = scenario.name;
   info.seed = static_cast<std::uint64_t>(scenario.seed);
   info.resolved_yaml = scenario.resolved;
-  info.inputs = mapped(scenario.input_files, describe_file);  // names as resolved.yaml has them, for the same from it
+  // Names as resolved.yaml has them, so that a run of that gives the same.
+  info.inputs = mapped(scenario.input_files, describe_file);
   return info;
 }
 

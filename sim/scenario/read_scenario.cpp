@@ -239,7 +239,8 @@ ReadSystem system_reader(const Config& config, const Scenario& s) {
 Scenario read_with(const Config& config, const std::vector<std::string>& labels, const Scenario* whole) {
   ConfigReader root = config.root();
   root.check(!root.has("format"), "format",
-             "no scenario has this key. A routing model is named by one: `loads: {kind: model, path: FILE}`.");
+             "a scenario has no such key. A routing model is not run by itself: name its file in a scenario, as in "
+             "`loads: {kind: model, path: FILE}`.");
   Sections sections(root);
   Scenario s;
   sections.read("name", {}, [&] {

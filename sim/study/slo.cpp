@@ -39,7 +39,7 @@ Words words_of(const std::string& term) {
 
 LatencyMetric metric_of(const std::string& name) {
   refuse_if(name == "itl", "slo",
-            "itl: single gaps between tokens have no bound; tpot bounds the mean gap of a request.");
+            "single gaps between tokens (itl) cannot be bounded; tpot bounds a request's mean gap.");
   const auto* found = std::find(std::begin(kMetrics), std::end(kMetrics), name);
   refuse_if(found == std::end(kMetrics), "slo", unknown_name("latency", name, {"ttft", "tpot", "e2e", "attainment"}));
   return static_cast<LatencyMetric>(found - kMetrics);
