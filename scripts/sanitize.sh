@@ -17,21 +17,5 @@ trap 'rm -rf "$work"' EXIT
 build/sanitized/sim/app/epsim compare tests/fuzz/corpus/scenario/small.yaml --policies base,eplb -q -o "$work/compare" >/dev/null
 build/sanitized/sim/app/epsim report "$work/compare" >/dev/null
 
-readers=build/sanitized/tests/fuzz/readers.txt
-export work each=$(((seconds + $(wc -l <$readers) - 1) / $(wc -l <$readers)))
-fuzz() {
-  local name=$1 leaks=1
-  mkdir "$work/$name" "$work/$name.found"
-  case $name in trace_*) leaks=0 ;; esac  # the HDF5 library leaks on some damaged files
-  if ! ASAN_OPTIONS=detect_leaks=$leaks "build/sanitized/tests/fuzz/$2" -max_total_time=$each -seed=1 -timeout=120 \
-    -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$work/$name.found/" "$work/$name" "tests/fuzz/corpus/$name" \
-    >"$work/$name.log" 2>&1; then
-    tail -40 "$work/$name.log"
-    cp "$work/$name.found"/* . 2>/dev/null || true
-    echo "fuzzing: $name failed; the input is in this folder" >&2
-    return 1
-  fi
-  echo "fuzzing: $name, $(sed -n 's/stat::number_of_executed_units: //p' "$work/$name.log") inputs, no failure"
-}
-export -f fuzz
-xargs -P "$(nproc)" -L1 bash -c 'fuzz "$@"' fuzz <$readers
+readers=$(wc -l <build/sanitized/tests/fuzz/readers.txt)
+tests/campaigns/fuzz.sh $(((seconds + readers - 1) / readers)) --build build/sanitized --seed 1
