@@ -4,6 +4,7 @@
 #include <set>
 
 #include "sim/app/served_guard.h"
+#include "sim/app/served_run.h"
 #include "sim/cluster/prepare.h"
 #include "sim/scenario/read_scenario.h"
 #include "tests/app/process.h"
