@@ -33,7 +33,8 @@ class Config {
   // A file may say `extends: other.yaml` (relative to itself): every key that it lacks is then taken from there,
   // mappings key by key. Messages name the file that a key stands in, and relative paths start from that file's folder.
   static Config from_file(const std::filesystem::path& file);
-  // `name` stands for the file in messages; relative paths inside are taken from the working directory.
+  // `name` stands for the file in messages; empty: a text that the program wrote, of which they name neither file nor
+  // line. Relative paths inside are taken from the working directory.
   static Config from_text(const std::string& text, const std::string& name);
   // A text that comes with the program: read in half the time, as its size is known to be within the limits.
   static Config from_own_text(std::string_view text, const std::string& name);

@@ -113,7 +113,7 @@ void emit(YAML::Emitter& out, const YAML::Node& node, const std::string& path,
 }  // namespace
 
 ConfigDocument::ConfigDocument(const std::string& text, const std::string& name, bool size_is_known)
-    : root(parse(text, name, size_is_known)), own{name, {}} {}
+    : root(parse(text, name, size_is_known)), own{name, {}, !name.empty()} {}
 
 const std::pair<const std::string, ConfigDocument::Source>* ConfigDocument::moved_part(const std::string& path) const {
   for (std::string at = path; !at.empty(); at = parent_of(at)) {

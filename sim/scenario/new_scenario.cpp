@@ -43,7 +43,7 @@ std::string parallelism_text(bool dense, int gpus) {
 int used_of(const NewScenario& r, const NodeSpec& node) { return r.gpus_per_node > 0 ? r.gpus_per_node : node.gpus; }
 
 const EngineProfile& engine_of(const NewScenario& r) {
-  const Config named = Config::from_text(fmt::format("serving: {{engine: {}}}", r.engine), "the new scenario");
+  const Config named = Config::from_text(fmt::format("serving: {{engine: {}}}", r.engine), "");
   ConfigReader serving = named.root().section(kRootKeys["serving"]);
   return read_engine_profile(serving);
 }
@@ -110,9 +110,7 @@ Skew init_skew(const MoeSpec& model, double times) {
   return {std::min(most, 1 + 0.5 * times), std::min(most, 1 + 3 * times)};
 }
 
-Scenario read_document(const std::string& text) {
-  return read_scenario(Config::from_text(text, "the new scenario"), {});
-}
+Scenario read_document(const std::string& text) { return read_scenario(Config::from_text(text, ""), {}); }
 
 NewScenario with_dtype(NewScenario r) {
   if (!r.dtype.empty()) {

@@ -15,7 +15,7 @@ Config capacity_scenario(const CapacityQuestion& question, const std::vector<Cap
     wanted.prefill = first.nodes;
     wanted.decode = last.nodes;
   }
-  Config config = Config::from_text(scenario_document(wanted), "the deployment");
+  Config config = Config::from_text(scenario_document(wanted), "");
   config.set(fmt::format("parallelism={{attention_tp: {}}}", first.attention_tp));
   config.set("policy=" + first.policy);
   for (const auto* settings : {&question.settings, &first.settings}) {

@@ -274,7 +274,7 @@ std::string as_poisson(ConfigReader requests) {
 void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double times, double time_share) {
   CapacityQuestion& q = out.question;
   NewScenario probe{"sglang", q.model, "DGX-H200", "bf16"};
-  Config config = Config::from_text(scenario_document(probe), "the demand");
+  Config config = Config::from_text(scenario_document(probe), "");
   for (const std::string& setting : q.settings) {  // --set requests.path, too
     if (setting.starts_with("requests")) {
       config.set(setting);
@@ -337,7 +337,7 @@ void check_settings(const std::vector<std::string>& settings) {
       {"parallelism", "attention_tp", "--attention-tp"},
       {"model", "dtype", "--dtypes"},
       {"serving", "engine", "--engines"}};
-  Config config = Config::from_text("{}", "the deployment");
+  Config config = Config::from_text("{}", "");
   config.set(settings);
   for (const auto& [section, key, instead] : kChosen) {
     refuse_if(config.root().section(section).has(key), fmt::format("{}.{}", section, key),

@@ -36,9 +36,8 @@ std::vector<Scenario> scenarios(const DiagnosisRequest& request, const NewScenar
             fmt::format("{} seeds; 1 to {} are allowed.", request.seeds, kMostSeeds));
   std::vector<Scenario> out;
   for (int s = 0; s < request.seeds; ++s) {
-    Config config = usual == nullptr
-                        ? Config::from_file(shipped_file(request.scenario))
-                        : Config::from_text(scenario_document(with_dtype(*usual)), "the scenario of epsim diagnose");
+    Config config = usual == nullptr ? Config::from_file(shipped_file(request.scenario))
+                                     : Config::from_text(scenario_document(with_dtype(*usual)), "");
     if (usual != nullptr) {
       config.set(kUsualRequests);
     }

@@ -194,6 +194,7 @@ TEST_CASE("inputs that cannot be diagnosed are told in one line, with exit code 
                         Case{"olmoe.json no.json", "no.json: this file has 1 layer of 3 experts"},
                         Case{"olmoe.json olmoe.json", "olmoe.json: these are the counts of olmoe.json again"},
                         Case{"olmoe.json --nodes 0", "epsim: `nodes`: 0 nodes"},
+                        Case{"olmoe.json --nodes 2000000000", "epsim: `cluster.nodes`"},
                         Case{"olmoe.json --worth 300", "worth"}, Case{"olmoe.json --node nowhere", "nowhere"},
                         Case{"olmoe.json --scenario s.yaml --model olmoe-1b-7b", "`model`: the scenario says that"},
                         Case{"olmoe.json --scenario s.yaml --node DGX-H100", "`node`: the scenario says that"},

@@ -63,4 +63,10 @@ TEST_CASE("init --serving writes keys into every section `serving`, as where the
                  {"KEY=VALUE"});
 }
 
+TEST_CASE("errors in what init would write name a key, and no line of a file that nobody has") {
+  const Outcome told = run_epsim(TempDir(), "init --model olmoe-1b-7b --node DGX-H200 --engine sglng");
+  CHECK(told.exit_code == 2);
+  CHECK(told.err.starts_with("epsim: `serving.engine`: unknown value 'sglng'."));
+}
+
 }  // namespace epsim::test
