@@ -165,8 +165,9 @@ std::string instances_line(const RunSummary& run) {
   for (const auto& [role, busy] : by_role) {
     if (busy.size() > 1) {
       const auto [least, most] = std::minmax_element(busy.begin(), busy.end());
-      text += fmt::format("{}{}busy {} to {} % of the time", text.empty() ? "" : "; ",
-                          role == kInstanceRoleNames[0] ? "" : role + " ", percent(*least), percent(*most));
+      const std::string low = percent(*least), high = percent(*most);
+      text += fmt::format("{}{}busy {} % of the time", text.empty() ? "" : "; ",
+                          role == kInstanceRoleNames[0] ? "" : role + " ", low == high ? low : low + " to " + high);
     }
   }
   return text.empty() ? "" : captioned("instances", text);

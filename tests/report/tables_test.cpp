@@ -132,6 +132,8 @@ TEST_CASE("the details say how unevenly several instances work, of each role apa
   CHECK(run_detail(run).find("instances     busy 0.0 to 98.2 % of the time\n") != std::string::npos);
   run.instances = {{"prefill", 1, 0.1, 0.05}, {"decode", 9, 0.9, 0.982}, {"decode", 5, 0.5, 0.5}};
   CHECK(run_detail(run).find("instances     decode busy 50.0 to 98.2 % of the time\n") != std::string::npos);
+  run.instances[2].busy_share = 0.98204;  // 98.2 % as well
+  CHECK(run_detail(run).find("instances     decode busy 98.2 % of the time\n") != std::string::npos);
   run.instances.pop_back();
   CHECK(run_detail(run).find("instances  ") == std::string::npos);
 }
