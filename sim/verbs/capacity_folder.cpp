@@ -6,7 +6,7 @@
 #include "sim/core/files.h"
 #include "sim/report/capacity_report.h"
 #include "sim/report/folder_report.h"
-#include "sim/verbs/capacity_launch.h"
+#include "sim/verbs/launch/capacity_launch.h"
 
 namespace epsim {
 
