@@ -1,4 +1,3 @@
-# Written by scripts/python_stub.py.
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from os import PathLike
 from typing import Any, Optional, Union, overload
@@ -241,6 +240,7 @@ class Run(_Result):
     @property
     def memory(self) -> list[tuple[str, float]]: ...
     def to_pandas(self, what: str = ...) -> pd.DataFrame: ...
+    # The table of metrics, by scripts/python_stub.py.
     overrides: str  # text
     plan: str  # text
     row_sharing: str  # text
