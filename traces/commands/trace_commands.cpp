@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "traces/export/exporter.h"
 #include "traces/format/statistics.h"
 #include "traces/routing_model/fit.h"
@@ -134,19 +135,16 @@ class Slicer {
       }
     }
     for (const int layer : slice.layers) {
-      if (std::find(have.begin(), have.end(), layer) == have.end()) {
-        throw InputError({trace.name(), 0, "layers"},
-                         fmt::format("layer {} is not in the trace, which has {}.", layer, fmt::join(have, ", ")));
-      }
+      refuse_if(std::find(have.begin(), have.end(), layer) == have.end(), {trace.name(), 0, "layers"},
+                fmt::format("layer {} is not in the trace, which has {}.", layer, fmt::join(have, ", ")));
     }
     first_row_ = slice.first_row;
     rows_ = length_of("rows", "load rows", slice.first_row, slice.rows, trace.load_rows());
     first_token_ = slice.first_token;
     tokens_ = length_of("tokens", "tokens", slice.first_token, slice.tokens, trace.token_count());
-    if (rows_ + tokens_ == 0) {
-      throw InputError({trace.name(), 0, ""}, fmt::format("nothing is left: the trace has {} load rows and {} tokens.",
-                                                          trace.load_rows(), trace.token_count()));
-    }
+    refuse_if(rows_ + tokens_ == 0, {trace.name(), 0, ""},
+              fmt::format("nothing is left: the trace has {} load rows and {} tokens.", trace.load_rows(),
+                          trace.token_count()));
   }
   void run() {
     TraceInfo info = trace_.info();
@@ -175,12 +173,10 @@ class Slicer {
   std::int64_t length_of(const char* key, const char* what, std::int64_t first, std::int64_t count,
                          std::int64_t have) const {
     const bool to_the_end = count == TraceSlice{}.rows;
-    if ((first > 0 || !to_the_end) && (first >= have || (!to_the_end && count > have - first))) {
-      throw InputError(
-          {trace_.name(), 0, key},
-          to_the_end ? fmt::format("nothing is left from {} on: the trace has {} {}.", first, have, what)
-                     : fmt::format("{}:{} is not in the trace, which has {} {}.", first, first + count, have, what));
-    }
+    refuse_if(
+        (first > 0 || !to_the_end) && (first >= have || (!to_the_end && count > have - first)), {trace_.name(), 0, key},
+        to_the_end ? fmt::format("nothing is left from {} on: the trace has {} {}.", first, have, what)
+                   : fmt::format("{}:{} is not in the trace, which has {} {}.", first, first + count, have, what));
     return to_the_end ? have - first : count;
   }
   // The wanted layers of items of `width` values per layer.
@@ -299,10 +295,8 @@ std::string trace_summary_json(const TraceFile& trace) {
 }
 
 std::string trace_heatmap_svg(const TraceFile& trace, int every) {
-  if (trace.load_rows() + trace.token_count() == 0) {
-    throw InputError({trace.name(), 0, ""},
-                     "the trace holds neither load rows nor tokens, so there is nothing to draw.");
-  }
+  refuse_if(trace.load_rows() + trace.token_count() == 0, {trace.name(), 0, ""},
+            "the trace holds neither load rows nor tokens, so there is nothing to draw.");
   const LoadWindow window = whole_window(trace);
   constexpr int kCell = 5, kLeft = 60, kTop = 40;
   std::string out = fmt::format(
@@ -405,14 +399,11 @@ std::string trace_comparison_json(const ProfileComparison& compared, const Trace
 }
 
 void trace_generate(const GenerateRequest& request, const std::filesystem::path& to) {
-  if (request.rows.has_value() == request.tokens.has_value()) {
-    throw InputError({}, "say what to generate: either --rows N or --tokens N.");
-  }
+  refuse_if(request.rows.has_value() == request.tokens.has_value(), "",
+            "say what to generate: either --rows N or --tokens N.");
   const RoutingLaw law(model_or_preset(request.model));
   const auto positive = [](const char* name, std::int64_t value) {
-    if (value < 1) {
-      throw InputError({"", 0, name}, fmt::format("{} is less than 1.", value));
-    }
+    refuse_if(value < 1, name, fmt::format("{} is less than 1.", value));
     return value;
   };
   if (request.rows) {

@@ -7,6 +7,7 @@
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 
@@ -91,9 +92,7 @@ std::shared_ptr<const LoadRows> load_rows_of(std::shared_ptr<const TraceFile> fi
                                              std::int64_t batch_tokens) {
   const TraceInfo& info = file->info();
   const auto require = [&](bool holds, const std::string& problem) {
-    if (!holds) {
-      throw InputError({file->name(), 0, ""}, problem);
-    }
+    refuse_if(!holds, {file->name(), 0, ""}, problem);
   };
   require(file->load_rows() > 0 || file->token_count() > 0, "the trace holds neither load rows nor tokens.");
   require(info.experts == model.experts && info.top_k == model.top_k,

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "traces/format/typed_table.h"
 
 namespace epsim {
@@ -15,9 +16,7 @@ namespace epsim {
 namespace {
 
 void need(bool holds, const TraceFile& trace, const char* what) {
-  if (!holds) {
-    throw InputError({trace.name(), 0, ""}, fmt::format("the trace holds no {}, which this format is made of.", what));
-  }
+  refuse_if(!holds, {trace.name(), 0, ""}, fmt::format("the trace holds no {}, which this format is made of.", what));
 }
 
 // Whole numbers without a point, others with as many digits as they need.

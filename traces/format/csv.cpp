@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "sim/core/refuse.h"
 #include "sim/core/text.h"
 
 namespace epsim {
@@ -31,9 +32,8 @@ std::optional<double> parse_number(std::string_view text) {
 
 CsvReader::CsvReader(ByteInput& input) : lines_(input) {
   std::string_view line;
-  if (!lines_.next(line) || line.empty()) {
-    throw InputError({input.name(), 1, ""}, "the file is empty; a header line with the column names comes first.");
-  }
+  refuse_if(!lines_.next(line) || line.empty(), {input.name(), 1, ""},
+            "the file is empty; a header line with the column names comes first.");
   split(line);
   header_.assign(fields_.begin(), fields_.end());
 }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "traces/format/hdf5_file.h"
 
 namespace epsim {
@@ -84,9 +84,8 @@ std::optional<std::vector<std::string>> read_texts_as(hid_t stored, std::size_t 
 void Hdf5File::write_texts(const std::string& name, std::span<const std::string> values) {
   const Locked lock(library());
   const std::size_t size = longest(values);
-  if (values.size() > kMaxTextBytes / size) {
-    throw InputError({name_, 0, name}, "its texts take more than 1 GiB, each at the length of the longest.");
-  }
+  refuse_if(values.size() > kMaxTextBytes / size, {name_, 0, name},
+            "its texts take more than 1 GiB, each at the length of the longest.");
   const std::string raw = padded(values, size);
   const hsize_t count = values.size();
   const Hdf5Handle type = text_type(size);

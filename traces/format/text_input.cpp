@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "sim/core/input_file.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 
@@ -31,9 +32,7 @@ ByteInput::~ByteInput() = default;
 ByteInput::ByteInput(const std::filesystem::path& file) : name_(file.string()), file_(std::make_unique<GzFile>()) {
   InputFileHandle in(file);
   file_->handle = gzdopen(in.descriptor(), "rb");
-  if (file_->handle == nullptr) {
-    throw InputError({name_, 0, ""}, "the file cannot be opened.");
-  }
+  refuse_if(file_->handle == nullptr, {name_, 0, ""}, "the file cannot be opened.");
   in.release();  // gzclose_r closes it
   gzbuffer(file_->handle, static_cast<unsigned>(kBufferBytes));
   buffer_.resize(kBufferBytes);

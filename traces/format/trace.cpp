@@ -2,15 +2,13 @@
 
 #include <fmt/format.h>
 
-#include "sim/core/error.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 
 void TraceInfo::validate(const std::string& where) const {
   const auto require = [&](bool holds, const char* key, const std::string& problem) {
-    if (!holds) {
-      throw InputError({where, 0, key}, problem);
-    }
+    refuse_if(!holds, {where, 0, key}, problem);
   };
   // Limits far above any model, so that a damaged file cannot ask for absurd amounts of memory.
   require(experts >= 1 && experts <= 65536, "experts", fmt::format("{} experts; allowed are 1 to 65536.", experts));

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "sim/core/check.h"
-#include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "traces/format/trace_file.h"
 
 namespace epsim {
@@ -16,22 +16,18 @@ constexpr std::uint64_t kMaxColumn = std::uint64_t{1} << 27;  // rows of a colum
 
 int number(const Hdf5File& file, const std::string& name) {
   const std::vector<std::int64_t> values = file.numbers(name);
-  if (values.size() != 1 || values[0] < 0 || values[0] > std::numeric_limits<int>::max()) {
-    throw InputError({file.name(), 0, name}, "this attribute must be one whole number from 0 to 2147483647.");
-  }
+  refuse_if(values.size() != 1 || values[0] < 0 || values[0] > std::numeric_limits<int>::max(), {file.name(), 0, name},
+            "this attribute must be one whole number from 0 to 2147483647.");
   return static_cast<int>(values[0]);
 }
 
 void check_format(const Hdf5File& file) {
-  if (file.text("format") != "epsim-trace") {
-    throw InputError({file.name(), 0, "format"}, "this HDF5 file is no trace: the attribute is not 'epsim-trace'.");
-  }
+  refuse_if(file.text("format") != "epsim-trace", {file.name(), 0, "format"},
+            "this HDF5 file is no trace: the attribute is not 'epsim-trace'.");
   const int version = number(file, "format_version");
-  if (version < 1 || version > kTraceFormatVersion) {
-    throw InputError({file.name(), 0, "format_version"},
-                     fmt::format("the file has format {}; this program reads formats up to {}. Use a newer program.",
-                                 version, kTraceFormatVersion));
-  }
+  refuse_if(version < 1 || version > kTraceFormatVersion, {file.name(), 0, "format_version"},
+            fmt::format("the file has format {}; this program reads formats up to {}. Use a newer program.", version,
+                        kTraceFormatVersion));
 }
 
 constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 18;
@@ -218,9 +214,7 @@ Table TraceFile::table(const std::string& name) const {
   Table out;
   for (const std::string& title : titles) {
     const std::string path = "/" + name + "/" + title;
-    if (!file_.has(path)) {
-      throw InputError({file_.name(), 0, path}, "the file has no such dataset.");
-    }
+    refuse_if(!file_.has(path), {file_.name(), 0, path}, "the file has no such dataset.");
     if (file_.holds_text(path)) {
       out.columns.emplace_back(title, file_.read_texts(path));
     } else {
@@ -239,9 +233,8 @@ RequestTable TraceFile::requests() const {
   RequestTable out;
   out.trace.source = file_.name();
   const std::uint64_t count = arrival.rows();
-  if (input.rows() != count || output.rows() != count) {
-    throw InputError({file_.name(), 0, "/requests"}, "its columns differ in length.");
-  }
+  refuse_if(input.rows() != count || output.rows() != count, {file_.name(), 0, "/requests"},
+            "its columns differ in length.");
   const auto tokens = [](std::int64_t n) {
     return static_cast<std::int32_t>(std::clamp<std::int64_t>(n, 0, std::numeric_limits<std::int32_t>::max()));
   };
@@ -264,11 +257,10 @@ RequestTable TraceFile::requests() const {
     out.prefix_blocks = column(file_, "/requests/prefix_blocks");
     out.block_tokens = number(file_, "prefix_block_tokens");
     out.answers = !file_.numbers("prefix_answers").empty() && number(file_, "prefix_answers") != 0;
-    if (out.prefix_start.size() != count + 1 || out.prefix_start.front() != 0 ||
-        out.prefix_start.back() != static_cast<std::int64_t>(out.prefix_blocks.size()) ||
-        !std::is_sorted(out.prefix_start.begin(), out.prefix_start.end())) {
-      throw InputError({file_.name(), 0, "/requests/prefix_start"}, "these are no offsets into prefix_blocks.");
-    }
+    refuse_if(out.prefix_start.size() != count + 1 || out.prefix_start.front() != 0 ||
+                  out.prefix_start.back() != static_cast<std::int64_t>(out.prefix_blocks.size()) ||
+                  !std::is_sorted(out.prefix_start.begin(), out.prefix_start.end()),
+              {file_.name(), 0, "/requests/prefix_start"}, "these are no offsets into prefix_blocks.");
   }
   return out;
 }

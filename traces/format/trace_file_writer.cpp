@@ -6,6 +6,7 @@
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "traces/format/trace_file.h"
 
 namespace epsim {
@@ -104,10 +105,9 @@ void TraceFileWriter::flush_loads() {
         file_.create_dataset("/loads/counts", needed, {size(info_.layers()), size(sources_), size(info_.experts)});
     row_tokens_ = file_.create_dataset("/loads/tokens", Hdf5Type::kI64, {size(sources_)});
   }
-  if (count_type_ != Hdf5Type::kF64 && needed > count_type_) {  // the types stand in the order of what they hold
-    throw InputError({target_.string(), 0, "/loads/counts"},
-                     "a later row holds fractions, or counts of 2^32 and more, which the first rows did not.");
-  }
+  // The types stand in the order of what they hold.
+  refuse_if(count_type_ != Hdf5Type::kF64 && needed > count_type_, {target_.string(), 0, "/loads/counts"},
+            "a later row holds fractions, or counts of 2^32 and more, which the first rows did not.");
   switch (count_type_) {
     case Hdf5Type::kU32:
       append_as<std::uint32_t>(*counts_, pending_);

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "sim/core/error.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 
@@ -35,9 +35,7 @@ TraceInfo imported_info(const std::filesystem::path& file, const std::string& fo
   info.experts = options.experts > 0 ? options.experts : experts;
   info.top_k = options.top_k > 0 ? options.top_k : top_k;
   const auto require = [&](bool holds, const char* key, const std::string& problem) {
-    if (!holds) {
-      throw InputError({file.string(), 0, key}, problem);
-    }
+    refuse_if(!holds, {file.string(), 0, key}, problem);
   };
   require(info.experts > 0, "experts", "this format does not say how many experts a layer has; state it.");
   require(info.top_k > 0, "top_k", "this format does not say how many experts a token takes; state it.");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "traces/format/text_input.h"
 #include "traces/import/formats.h"
 
@@ -36,11 +37,9 @@ std::string head_of(const std::filesystem::path& file) {
 
 // A zip archive of a pickle, as torch.save writes it.
 void refuse_torch(const std::filesystem::path& file, std::string_view head) {
-  if (head.starts_with("PK\x03\x04") && head.find("data.pkl") != std::string_view::npos) {
-    throw InputError({file.string(), 0, ""},
-                     "this is a PyTorch file, which can hold programs. For a dump of SGLang's recorder run `python3 "
-                     "traces/import/sglang_recording.py` on it where PyTorch is installed, and import what it writes.");
-  }
+  refuse_if(head.starts_with("PK\x03\x04") && head.find("data.pkl") != std::string_view::npos, {file.string(), 0, ""},
+            "this is a PyTorch file, which can hold programs. For a dump of SGLang's recorder run `python3 "
+            "traces/import/sglang_recording.py` on it where PyTorch is installed, and import what it writes.");
 }
 
 const TraceImporter& chosen(const std::filesystem::path& file, const std::string& format) {
@@ -53,9 +52,7 @@ const TraceImporter& chosen(const std::filesystem::path& file, const std::string
     }
     names.emplace_back(importer.name);
   }
-  if (format != "auto") {
-    throw InputError({file.string(), 0, "format"}, unknown_name("format", format, names));
-  }
+  refuse_if(format != "auto", {file.string(), 0, "format"}, unknown_name("format", format, names));
   throw InputError({file.string(), 0, "format"},
                    fmt::format("no reader recognises this file. If it is one of these, name its format: {}.",
                                fmt::join(names.begin() + 1, names.end(), ", ")));
@@ -67,14 +64,11 @@ std::span<const TraceImporter> trace_importers() { return kImporters; }
 
 void import_trace(const std::filesystem::path& file, const std::string& format, const ImportOptions& options,
                   TraceSink& sink) {
-  if (!std::filesystem::exists(file)) {
-    throw InputError({file.string(), 0, ""}, "there is no such file.");
-  }
+  refuse_if(!std::filesystem::exists(file), {file.string(), 0, ""}, "there is no such file.");
   const TraceImporter& importer = chosen(file, format);
-  if (!options.sequences.empty() && importer.name != "numpy" && importer.name != "token_binary") {
-    throw InputError({file.string(), 0, "sequences"},
-                     fmt::format("{} takes no table of sequences; numpy and token_binary do.", importer.name));
-  }
+  refuse_if(!options.sequences.empty() && importer.name != "numpy" && importer.name != "token_binary",
+            {file.string(), 0, "sequences"},
+            fmt::format("{} takes no table of sequences; numpy and token_binary do.", importer.name));
   importer.run(file, options, sink);
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "traces/format/typed_table.h"
 #include "traces/import/token_batch.h"
 
@@ -27,9 +28,8 @@ Sequences read_sequences(const std::filesystem::path& file) {
   const auto* first = out.table.numbers("first_row");
   const auto* count = out.table.numbers("num_tokens");
   const auto* position = out.table.numbers("first_token_pos");
-  if (first == nullptr || count == nullptr) {
-    throw InputError({file.string(), 1, ""}, "the columns first_row and num_tokens, whole numbers, are needed.");
-  }
+  refuse_if(first == nullptr || count == nullptr, {file.string(), 1, ""},
+            "the columns first_row and num_tokens, whole numbers, are needed.");
   std::int64_t next = 0;
   for (std::size_t i = 0; i < first->size(); ++i) {
     const std::int64_t start = position == nullptr ? 0 : (*position)[i];
@@ -78,9 +78,7 @@ void import_token_array(const TokenArray& array, TraceSink& sink) {
   const Sequences sequences = array.sequences.empty() ? Sequences() : read_sequences(array.sequences);
   const TraceInfo& info = array.info;
   const std::size_t width = static_cast<std::size_t>(info.layers()) * info.top_k;
-  if (width > kMostIds) {
-    throw InputError({array.name, 0, ""}, fmt::format("a token has {} ids; at most 2^20 are read.", width));
-  }
+  refuse_if(width > kMostIds, {array.name, 0, ""}, fmt::format("a token has {} ids; at most 2^20 are read.", width));
   sink.begin(info, 1);
   TokenBatch batch(info, sink);
   Cursor cursor(sequences);
@@ -111,10 +109,8 @@ void import_token_array(const TokenArray& array, TraceSink& sink) {
   }
   batch.flush();
   const std::int64_t listed = sequences.end.empty() ? 0 : sequences.end.back();
-  if (token == 0 || (!sequences.end.empty() && token != listed)) {
-    throw InputError({array.name, 0, ""},
-                     fmt::format("the file holds {} tokens, its table of sequences {}.", token, listed));
-  }
+  refuse_if(token == 0 || (!sequences.end.empty() && token != listed), {array.name, 0, ""},
+            fmt::format("the file holds {} tokens, its table of sequences {}.", token, listed));
   if (!sequences.table.columns.empty()) {
     sink.table("sequences", sequences.table);
   }

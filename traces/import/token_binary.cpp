@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sim/core/refuse.h"
 #include "traces/format/csv.h"
 #include "traces/import/formats.h"
 #include "traces/import/token_array.h"
@@ -41,13 +42,9 @@ bool recognises_token_binary(const std::filesystem::path& file, std::string_view
 void import_token_binary(const std::filesystem::path& file, const ImportOptions& options, TraceSink& sink) {
   const auto [named_layers, named_k] = shape_in_name(file.filename().string());
   const int layers = options.layers > 0 ? options.layers : named_layers;
-  if (layers == 0) {
-    throw InputError({file.string(), 0, "layers"}, "raw bytes do not say how many layers they have; state it.");
-  }
+  refuse_if(layers == 0, {file.string(), 0, "layers"}, "raw bytes do not say how many layers they have; state it.");
   const TraceInfo info = imported_info(file, "token_binary", options, counting(layers), 0, named_k);
-  if (info.experts > 256) {
-    throw InputError({file.string(), 0, "experts"}, "a byte holds the ids of at most 256 experts.");
-  }
+  refuse_if(info.experts > 256, {file.string(), 0, "experts"}, "a byte holds the ids of at most 256 experts.");
   const std::filesystem::path beside = file.parent_path() / "sequences.csv";
   const bool stated = !options.sequences.empty();
   ByteInput input(file);

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/core/refuse.h"
 #include "traces/requests/json_records.h"
 #include "traces/requests/read_requests.h"
 #include "traces/requests/request_collector.h"
@@ -124,9 +125,7 @@ Contents read_contents(ByteInput& input, std::int64_t run) {
       take_run(record, inputs, out);
     }
   });
-  if (objects < run) {
-    throw InputError({input.name(), 0, "run"}, fmt::format("run {} is wanted; the file holds {}.", run, objects));
-  }
+  refuse_if(objects < run, {input.name(), 0, "run"}, fmt::format("run {} is wanted; the file holds {}.", run, objects));
   return out;
 }
 
@@ -138,25 +137,20 @@ void sort_by_start(std::vector<Row>& rows) {
     }
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.start_s < b.start_s; });
-  if (rows.back().start_s - rows.front().start_s > Seconds(kLongestRecording).count()) {
-    throw InputError(rows.back().place, "this starts more than 100 days after the first request.");
-  }
+  refuse_if(rows.back().start_s - rows.front().start_s > Seconds(kLongestRecording).count(), rows.back().place,
+            "this starts more than 100 days after the first request.");
 }
 
 // Start times drawn as the client drew them, because the file does not hold any. Returns what the source should say.
 std::string draw_starts(Contents& c, const BenchmarkOptions& wanted, const std::string& file) {
   const double rate = wanted.assumed_rate ? wanted.assumed_rate->count() : c.rate;
-  if (!(rate > 0)) {
-    throw InputError({file, 0, "assumed_rate"},
-                     "the file holds neither start times nor a request rate; state the rate to assume with "
-                     "assumed_rate.");
-  }
+  refuse_if(!(rate > 0), {file, 0, "assumed_rate"},
+            "the file holds neither start times nor a request rate; state the rate to assume with assumed_rate.");
   if (std::isinf(rate)) {
     return " (all at once, as the client's infinite rate says)";
   }
-  if (!(c.burstiness > 1e-3 && c.burstiness < 1e6) || static_cast<double>(c.rows.size()) / rate > 8e6) {
-    throw InputError({file, 0, ""}, "the stated burstiness or rate is none that a run could have had.");
-  }
+  refuse_if(!(c.burstiness > 1e-3 && c.burstiness < 1e6) || static_cast<double>(c.rows.size()) / rate > 8e6,
+            {file, 0, ""}, "the stated burstiness or rate is none that a run could have had.");
   RandomStream gaps(wanted.seed, "requests.benchmark.arrivals");
   double at_s = 0.0;
   for (Row& row : c.rows) {  // the first request starts at once, as with SGLang's client
@@ -170,9 +164,7 @@ std::string draw_starts(Contents& c, const BenchmarkOptions& wanted, const std::
 
 RequestTable read_benchmark_jsonl(ByteInput& input, const BenchmarkOptions& wanted, const RequestOptions& options) {
   Contents c = read_contents(input, wanted.run);
-  if (c.rows.empty()) {
-    throw InputError({input.name(), 0, ""}, "the trace holds no request.");
-  }
+  refuse_if(c.rows.empty(), {input.name(), 0, ""}, "the trace holds no request.");
   std::string source = input.name();
   if (!c.has_starts) {
     source += draw_starts(c, wanted, input.name());

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "sim/core/refuse.h"
 #include "traces/format/csv.h"
 #include "traces/requests/read_requests.h"
 #include "traces/requests/request_collector.h"
@@ -60,12 +61,9 @@ RequestTable read_burstgpt_csv(ByteInput& input, const BurstGptOptions& wanted, 
       logs.emplace(rows.text(log));
     }
   }
-  if (!kept && !models.empty()) {
-    throw InputError({input.name(), 0, ""},
-                     fmt::format("no row matches `models` and `log_types`. The file has the models {} and the "
-                                 "log types {}.",
-                                 fmt::join(models, ", "), fmt::join(logs, ", ")));
-  }
+  refuse_if(!kept && !models.empty(), {input.name(), 0, ""},
+            fmt::format("no row matches `models` and `log_types`. The file has the models {} and the log types {}.",
+                        fmt::join(models, ", "), fmt::join(logs, ", ")));
   return collector.finish(input.name());
 }
 

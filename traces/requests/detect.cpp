@@ -1,6 +1,6 @@
 #include "traces/requests/detect.h"
 
-#include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "traces/format/text_input.h"
 
 namespace epsim {
@@ -46,11 +46,9 @@ std::string detect_request_kind(const std::filesystem::path& path) {
   std::string head(std::size_t{1} << 16, '\0');
   head.resize(input.read(head.data(), head.size()));
   const std::string kind = kind_of_bytes(head);
-  if (kind.empty()) {
-    throw InputError({path.string(), 0, ""},
-                     "the kind of this request trace cannot be detected from its first bytes. State its kind; a "
-                     "table takes kind: csv with arrival_column, input_column and output_column.");
-  }
+  refuse_if(kind.empty(), {path.string(), 0, ""},
+            "the kind of this request trace cannot be detected from its first bytes. State its kind; a table takes "
+            "kind: csv with arrival_column, input_column and output_column.");
   return kind;
 }
 

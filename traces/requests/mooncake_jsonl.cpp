@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "sim/core/refuse.h"
 #include "traces/requests/json_records.h"
 #include "traces/requests/read_requests.h"
 #include "traces/requests/request_collector.h"
@@ -49,9 +50,7 @@ RequestTable read_mooncake_jsonl(ByteInput& input, int block_tokens, const Reque
     const std::int64_t output_tokens = record.integer("output_length");
     collector->add(arrival, input_tokens, output_tokens, record.place, blocks);
   });
-  if (!collector) {
-    throw InputError({input.name(), 0, ""}, "the trace holds no request.");
-  }
+  refuse_if(!collector, {input.name(), 0, ""}, "the trace holds no request.");
   return collector->finish(input.name());
 }
 

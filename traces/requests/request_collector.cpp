@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/core/refuse.h"
+
 namespace epsim {
 
 namespace {
@@ -137,10 +139,8 @@ void RequestCollector::rescale() {
   double scale = options_.time_scale;
   if (options_.rate) {
     const Ticks span = requests.back().arrival - requests.front().arrival;
-    if (span.count() == 0) {
-      throw InputError({table_.trace.source, 0, "rate"},
-                       "the requests all arrive at once, so no scale gives them a rate.");
-    }
+    refuse_if(span.count() == 0, {table_.trace.source, 0, "rate"},
+              "the requests all arrive at once, so no scale gives them a rate.");
     const double recorded = static_cast<double>(requests.size() - 1) / to_seconds(span).count();
     scale = options_.rate->count() / recorded;
   }
@@ -151,10 +151,9 @@ void RequestCollector::rescale() {
   if (scale == 1.0) {
     return;
   }
-  if (static_cast<double>(requests.back().arrival.count()) / scale > 9.2e18) {
-    throw InputError({table_.trace.source, 0, options_.rate ? "rate" : "time_scale"},
-                     "the stretched trace is longer than a run can be (106 days).");
-  }
+  refuse_if(static_cast<double>(requests.back().arrival.count()) / scale > 9.2e18,
+            {table_.trace.source, 0, options_.rate ? "rate" : "time_scale"},
+            "the stretched trace is longer than a run can be (106 days).");
   for (Request& r : requests) {
     r.arrival = Ticks{std::llround(static_cast<long double>(r.arrival.count()) / static_cast<long double>(scale))};
   }
@@ -171,12 +170,9 @@ void RequestCollector::describe_losses() {
 
 RequestTable RequestCollector::finish(const std::string& source) {
   table_.trace.source = source;
-  if (rows_ == 0) {
-    throw InputError({source, 0, ""}, "the trace holds no request.");
-  }
-  if (table_.trace.requests.empty()) {
-    throw InputError({source, 0, ""}, fmt::format("none of the {} rows is left after slicing and dropping.", rows_));
-  }
+  refuse_if(rows_ == 0, {source, 0, ""}, "the trace holds no request.");
+  refuse_if(table_.trace.requests.empty(), {source, 0, ""},
+            fmt::format("none of the {} rows is left after slicing and dropping.", rows_));
   if (options_.equal_times == EqualTimes::kSpread) {
     spread_equal_times();
   }

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "sim/core/refuse.h"
 #include "traces/requests/request_collector.h"
 
 namespace epsim {
@@ -48,12 +49,10 @@ std::int64_t renumber(std::vector<std::int64_t>& blocks) {
 RequestTable resample_requests(const RequestTable& table, double factor, Seed seed) {
   const double wanted = factor * static_cast<double>(table.trace.requests.size());
   const double blocks_wanted = factor * static_cast<double>(table.prefix_blocks.size());
-  if (!(wanted <= kMaxRequests) || blocks_wanted > static_cast<double>(kMaxPrefixBlocks)) {
-    throw InputError({table.trace.source, 0, "rate"},
-                     fmt::format("this asks for {:.3g} requests with {:.3g} prefix blocks; at most {:.0e} and {} are "
-                                 "allowed.",
-                                 wanted, blocks_wanted, kMaxRequests, kMaxPrefixBlocks));
-  }
+  refuse_if(!(wanted <= kMaxRequests) || blocks_wanted > static_cast<double>(kMaxPrefixBlocks),
+            {table.trace.source, 0, "rate"},
+            fmt::format("this asks for {:.3g} requests with {:.3g} prefix blocks; at most {:.0e} and {} are allowed.",
+                        wanted, blocks_wanted, kMaxRequests, kMaxPrefixBlocks));
   std::vector<std::int64_t> blocks = table.prefix_blocks;
   const std::int64_t ids = renumber(blocks);
   RequestTable out;
@@ -75,9 +74,7 @@ RequestTable resample_requests(const RequestTable& table, double factor, Seed se
     }
     out.prefix_start.push_back(static_cast<std::int64_t>(out.prefix_blocks.size()));
   }
-  if (out.trace.requests.empty()) {
-    throw InputError({table.trace.source, 0, "rate"}, "no request is left at this rate.");
-  }
+  refuse_if(out.trace.requests.empty(), {table.trace.source, 0, "rate"}, "no request is left at this rate.");
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/core/refuse.h"
 #include "traces/requests/read_requests.h"
 #include "traces/requests/request_collector.h"
 #include "traces/requests/sources.h"
@@ -58,9 +59,8 @@ class Sampler {
   void check_clients() const {
     for (const std::int64_t number : wanted_.clients) {
       const auto known = [&](const ServeGenClient& c) { return c.number == number; };
-      if (std::none_of(pool_.clients.begin(), pool_.clients.end(), known)) {
-        throw InputError({pool_.source, 0, "clients"}, fmt::format("there is no client {} in the pool.", number));
-      }
+      refuse_if(std::none_of(pool_.clients.begin(), pool_.clients.end(), known), {pool_.source, 0, "clients"},
+                fmt::format("there is no client {} in the pool.", number));
     }
   }
 
@@ -80,19 +80,16 @@ class Sampler {
         drawn += part > 0 ? w.rate * pool_.window_s : 0.0;
       }
     }
-    if (!(expected > 0)) {
-      throw InputError({pool_.source, 0, "slice_start"}, fmt::format("no client{} sends anything in this slice.",
-                                                                     wanted_.skip_missing ? " that has lengths" : ""));
-    }
+    refuse_if(
+        !(expected > 0), {pool_.source, 0, "slice_start"},
+        fmt::format("no client{} sends anything in this slice.", wanted_.skip_missing ? " that has lengths" : ""));
     if (options_.rate) {
       factor_ = options_.rate->count() * (slice_.end_s - slice_.start_s) / expected;
     }
-    if (drawn * factor_ > kMaxRequests) {
-      throw InputError({pool_.source, 0, "slice_length"},
-                       fmt::format("the clients send {:.3g} requests in this slice; at most {:.0e} are allowed. Take a "
-                                   "shorter slice, fewer clients or a lower rate.",
-                                   drawn * factor_, kMaxRequests));
-    }
+    refuse_if(drawn * factor_ > kMaxRequests, {pool_.source, 0, "slice_length"},
+              fmt::format("the clients send {:.3g} requests in this slice; at most {:.0e} are allowed. Take a shorter "
+                          "slice, fewer clients or a lower rate.",
+                          drawn * factor_, kMaxRequests));
   }
 
   // The distributions that hold at a window of rates: those of the last window of lengths that starts by then. Null:
@@ -172,9 +169,8 @@ class Sampler {
 }  // namespace
 
 RequestTable sample_servegen(const ServeGenPool& pool, const ServeGenOptions& wanted, const RequestOptions& options) {
-  if (pool.end_s > Seconds(kLongestRecording).count()) {
-    throw InputError({pool.source, 0, ""}, "the recording is longer than 100 days, more than a run can be.");
-  }
+  refuse_if(pool.end_s > Seconds(kLongestRecording).count(), {pool.source, 0, ""},
+            "the recording is longer than 100 days, more than a run can be.");
   return Sampler(pool, wanted, options).run();
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/core/files.h"
+#include "sim/core/refuse.h"
 #include "traces/format/archive_reader.h"
 #include "traces/format/csv.h"
 #include "traces/requests/json_records.h"
@@ -154,9 +155,7 @@ class PoolBuilder {
   void add(const ChunkName& name, ByteInput& input) {
     ServeGenClient& client = clients_[name.number];
     const bool known = name.is_trace ? !client.windows.empty() : client.lengths.has_value();
-    if (known) {
-      throw InputError({input.name(), 0, ""}, "this client's file is there twice; a pool holds one of each.");
-    }
+    refuse_if(known, {input.name(), 0, ""}, "this client's file is there twice; a pool holds one of each.");
     if (name.is_trace) {
       client.name = input.name();
       client.windows = read_client_windows(input);
@@ -166,29 +165,22 @@ class PoolBuilder {
         entries_ += w.input.tokens.size() + w.output.tokens.size();
       }
     }
-    if (entries_ > kMaxLengths || clients_.size() > 100000) {
-      throw InputError({pool_.source, 0, ""}, "the pool has too many clients or distributions.");
-    }
+    refuse_if(entries_ > kMaxLengths || clients_.size() > 100000, {pool_.source, 0, ""},
+              "the pool has too many clients or distributions.");
   }
   ServeGenPool finish() {
     for (auto& [number, client] : clients_) {
-      if (client.windows.empty()) {
-        throw InputError({pool_.source, 0, ""}, fmt::format("client {} has lengths but no rates: chunk-{}-trace.csv is "
-                                                            "missing.",
-                                                            number, number));
-      }
+      refuse_if(client.windows.empty(), {pool_.source, 0, ""},
+                fmt::format("client {} has lengths but no rates: chunk-{}-trace.csv is missing.", number, number));
       client.number = number;
       const double window_s = client.windows.size() > 1 ? client.windows[1].start_s - client.windows[0].start_s : 600.0;
       pool_.window_s = pool_.clients.empty() ? window_s : pool_.window_s;
-      if (window_s != pool_.window_s) {
-        throw InputError({client.name, 0, ""}, "its windows are not as long as those of the other clients.");
-      }
+      refuse_if(window_s != pool_.window_s, {client.name, 0, ""},
+                "its windows are not as long as those of the other clients.");
       pool_.end_s = std::max(pool_.end_s, client.windows.back().start_s + window_s);
       pool_.clients.push_back(std::move(client));
     }
-    if (pool_.clients.empty()) {
-      throw InputError({pool_.source, 0, ""}, "there is no chunk-i-trace.csv in it.");
-    }
+    refuse_if(pool_.clients.empty(), {pool_.source, 0, ""}, "there is no chunk-i-trace.csv in it.");
     return std::move(pool_);
   }
 

@@ -1,6 +1,7 @@
 // The requests that a trace file carries, and the options of recorded traces on them.
 #include <fmt/format.h>
 
+#include "sim/core/refuse.h"
 #include "traces/format/trace_file.h"
 #include "traces/requests/read_requests.h"
 #include "traces/requests/request_collector.h"
@@ -13,9 +14,7 @@ RequestTable make_trace_file_requests(ConfigReader& in, Seed seed) {
   const std::filesystem::path path = in.path(kRecordingKeys["path"]);
   const RequestOptions options = read_request_options(in, seed, EqualTimes::kKeep);
   const TraceFile file(path);
-  if (!file.has_requests()) {
-    throw InputError({file.name(), 0, "/requests"}, "this trace file holds no requests.");
-  }
+  refuse_if(!file.has_requests(), {file.name(), 0, "/requests"}, "this trace file holds no requests.");
   const RequestTable stored = file.requests();
   RequestCollector collector(options, stored.block_tokens, stored.answers);
   for (std::size_t i = 0; i < stored.trace.requests.size(); ++i) {

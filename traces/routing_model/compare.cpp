@@ -6,7 +6,7 @@
 #include <functional>
 #include <numeric>
 
-#include "sim/core/error.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 
@@ -87,12 +87,10 @@ std::string title(const TraceProfile& p) {
 }  // namespace
 
 ProfileComparison compare(const TraceProfile& a, const TraceProfile& b) {
-  if (a.layers.size() != b.layers.size() || a.info.experts != b.info.experts) {
-    throw InputError({"", 0, ""},
-                     fmt::format("one trace has {} layers of {} experts, the other {} of {}; only traces of "
-                                 "one shape can be compared.",
-                                 a.layers.size(), a.info.experts, b.layers.size(), b.info.experts));
-  }
+  refuse_if(a.layers.size() != b.layers.size() || a.info.experts != b.info.experts, "",
+            fmt::format(
+                "one trace has {} layers of {} experts, the other {} of {}; only traces of one shape can be compared.",
+                a.layers.size(), a.info.experts, b.layers.size(), b.info.experts));
   Rows rows(a, b);
   rows.by_layer("max / mean expert load",
                 [](std::size_t l, const TraceProfile& p) { return std::optional(p.layers[l].max_over_mean); });

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "sim/core/check.h"
-#include "sim/core/error.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 
@@ -87,10 +87,8 @@ RoutingModel TraceCollector::fit_popularity(const RoutingFitOptions& options) co
     layer.number = info_.layer_numbers[l];
     layer.shares.assign(from, from + width);
     const double total = std::accumulate(layer.shares.begin(), layer.shares.end(), 0.0);
-    if (!(total > 0)) {
-      throw InputError({m.source, 0, ""},
-                       fmt::format("layer {} has no load at all; there is nothing to fit.", layer.number));
-    }
+    refuse_if(!(total > 0), {m.source, 0, ""},
+              fmt::format("layer {} has no load at all; there is nothing to fit.", layer.number));
     for (double& s : layer.shares) {
       s /= total;
     }

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "sim/core/text.h"
 
 namespace epsim {
@@ -133,9 +133,7 @@ namespace {
 
 void validate_layer(const RoutingModel& m, const LayerRouting& layer, const std::string& where) {
   const auto require = [&](bool holds, const char* key, const char* problem) {
-    if (!holds) {
-      throw InputError({where, 0, key}, fmt::format("layer {}: {}", layer.number, problem));
-    }
+    refuse_if(!holds, {where, 0, key}, fmt::format("layer {}: {}", layer.number, problem));
   };
   const auto within = [](const std::vector<double>& values, double low, double high) {
     return std::all_of(values.begin(), values.end(), [&](double x) { return x >= low && x <= high; });
@@ -166,9 +164,7 @@ void validate_layer(const RoutingModel& m, const LayerRouting& layer, const std:
 
 void RoutingModel::validate(const std::string& where) const {
   const auto require = [&](bool holds, const char* key, const char* problem) {
-    if (!holds) {
-      throw InputError({where, 0, key}, problem);
-    }
+    refuse_if(!holds, {where, 0, key}, problem);
   };
   require(experts >= 1 && experts <= 65536, "experts", "allowed are 1 to 65536.");
   require(top_k >= 1 && top_k <= experts, "top_k", "allowed are 1 to the number of experts.");
