@@ -13,6 +13,7 @@
 #include "sim/core/check.h"
 #include "sim/core/error.h"
 #include "sim/core/fingerprint.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 namespace {
@@ -341,10 +342,8 @@ FitResult fit_op(const PointTable& points, const MachineRates& rates, const std:
     }
     throw InputError({"", 0, points.op}, unknown_name("operator to fit", points.op, names));
   }
-  if (points.size() < min_points(*info)) {
-    throw InputError({"", 0, points.op},
-                     fmt::format("has {} points; a fit needs at least {}.", points.size(), min_points(*info)));
-  }
+  refuse_if(points.size() < min_points(*info), points.op,
+            fmt::format("has {} points; a fit needs at least {}.", points.size(), min_points(*info)));
   const std::vector<Sample> samples = read_samples(points, *info);
   const auto attribute = [&](const char* name) {
     const auto found = points.attributes.find(name);

@@ -14,6 +14,7 @@
 #include "models/profile/op_shapes.h"
 #include "sim/core/check.h"
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "traces/format/csv.h"
 
 namespace epsim {
@@ -310,12 +311,9 @@ std::vector<std::string> public_machines(const std::string& collection) {
 PointFile import_public(const std::string& collection, const std::string& machine, const std::filesystem::path& folder,
                         const std::string& only) {
   const std::vector<std::string> collections = public_collections(), machines = public_machines(collection);
-  if (machines.empty()) {
-    throw InputError({}, unknown_name("collection of public measurements", collection, collections));
-  }
-  if (std::find(machines.begin(), machines.end(), machine) == machines.end()) {
-    throw InputError({}, unknown_name("machine of " + collection, machine, machines));
-  }
+  refuse_if(machines.empty(), "", unknown_name("collection of public measurements", collection, collections));
+  refuse_if(std::find(machines.begin(), machines.end(), machine) == machines.end(), "",
+            unknown_name("machine of " + collection, machine, machines));
   PointFile out;
   out.provenance.machine = machine;
   out.provenance.source = source_of(collection);

@@ -9,6 +9,7 @@
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 namespace {
@@ -50,33 +51,26 @@ std::string gpu_key(const std::string& name) {
 }
 
 void check_names(const PointTable& table, const std::string& file) {
-  if (!is_name(table.op)) {
-    throw InputError({file, 0, table.op}, "an operator's name has letters, digits, '_' and '-'.");
-  }
-  if (table.columns.empty()) {
-    throw InputError({file, 0, table.op}, "a table of points needs at least one column.");
-  }
+  refuse_if(!is_name(table.op), {file, 0, table.op}, "an operator's name has letters, digits, '_' and '-'.");
+  refuse_if(table.columns.empty(), {file, 0, table.op}, "a table of points needs at least one column.");
   for (std::size_t c = 0; c < table.columns.size(); ++c) {
     const std::string& name = table.columns[c];
     const bool reserved = std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end();
     const bool twice = std::find(table.columns.begin(), table.columns.begin() + static_cast<std::ptrdiff_t>(c), name) !=
                        table.columns.begin() + static_cast<std::ptrdiff_t>(c);
-    if (!is_name(name) || reserved || twice) {
-      throw InputError({file, 0, table.op + "/" + name},
-                       fmt::format("'{}' is {}.", name,
-                                   twice      ? "a column twice"
-                                   : reserved ? "no name for a column: it is reserved"
-                                              : "no name for a column: letters, digits, '_' and '-'"));
-    }
+    refuse_if(!is_name(name) || reserved || twice, {file, 0, table.op + "/" + name},
+              fmt::format("'{}' is {}.", name,
+                          twice      ? "a column twice"
+                          : reserved ? "no name for a column: it is reserved"
+                                     : "no name for a column: letters, digits, '_' and '-'"));
   }
 }
 
 void check_numbers(const PointTable& table, const std::string& name, std::span<const double> numbers, bool positive,
                    const std::string& file) {
   const InputPlace place{file, 0, table.op + "/" + name};
-  if (numbers.size() != table.size()) {
-    throw InputError(place, fmt::format("has {} values, where the table has {} times.", numbers.size(), table.size()));
-  }
+  refuse_if(numbers.size() != table.size(), place,
+            fmt::format("has {} values, where the table has {} times.", numbers.size(), table.size()));
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const double x = numbers[i];
     if (!std::isfinite(x) || x < 0 || (positive && x == 0)) {
@@ -88,23 +82,18 @@ void check_numbers(const PointTable& table, const std::string& name, std::span<c
 
 void check_table(const PointTable& table, const std::string& file) {
   check_names(table, file);
-  if (table.values.size() != table.columns.size()) {
-    throw InputError({file, 0, table.op},
-                     fmt::format("has {} columns of values for {} names.", table.values.size(), table.columns.size()));
-  }
+  refuse_if(table.values.size() != table.columns.size(), {file, 0, table.op},
+            fmt::format("has {} columns of values for {} names.", table.values.size(), table.columns.size()));
   check_numbers(table, "time_s", table.time_s, true, file);
   check_numbers(table, "rel_error", table.rel_error, false, file);
   for (std::size_t c = 0; c < table.columns.size(); ++c) {
     check_numbers(table, table.columns[c], table.values[c], false, file);
   }
   const InputPlace place{file, 0, table.op + "/repeats"};
-  if (table.repeats.size() != table.size()) {
-    throw InputError(place,
-                     fmt::format("has {} values, where the table has {} times.", table.repeats.size(), table.size()));
-  }
-  if (std::any_of(table.repeats.begin(), table.repeats.end(), [](std::int64_t n) { return n < 0; })) {
-    throw InputError(place, "a number of executions is negative.");
-  }
+  refuse_if(table.repeats.size() != table.size(), place,
+            fmt::format("has {} values, where the table has {} times.", table.repeats.size(), table.size()));
+  refuse_if(std::any_of(table.repeats.begin(), table.repeats.end(), [](std::int64_t n) { return n < 0; }), place,
+            "a number of executions is negative.");
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -156,9 +145,8 @@ void validate_points(const PointFile& points, const std::string& file) {
   for (std::size_t t = 0; t < points.tables.size(); ++t) {
     check_table(points.tables[t], file);
     for (std::size_t before = 0; before < t; ++before) {
-      if (points.tables[before].op == points.tables[t].op) {
-        throw InputError({file, 0, points.tables[t].op}, "the operator has two tables.");
-      }
+      refuse_if(points.tables[before].op == points.tables[t].op, {file, 0, points.tables[t].op},
+                "the operator has two tables.");
     }
   }
 }

@@ -6,6 +6,7 @@
 
 #include "calibration/points.h"
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "traces/format/hdf5_file.h"
 
 namespace epsim {
@@ -64,9 +65,7 @@ PointTable read_table(const Hdf5File& in, const std::string& op) {
   table.op = op;
   const std::string group = "/" + op + "/";
   for (const char* needed : {"columns", "attribute_names", "attribute_values"}) {
-    if (!in.has(group + needed)) {
-      throw InputError({in.name(), 0, op}, fmt::format("the operator lacks its dataset '{}'.", needed));
-    }
+    refuse_if(!in.has(group + needed), {in.name(), 0, op}, fmt::format("the operator lacks its dataset '{}'.", needed));
   }
   table.columns = in.read_texts(group + "columns");
   for (const std::string& column : table.columns) {
@@ -77,9 +76,7 @@ PointTable read_table(const Hdf5File& in, const std::string& op) {
   table.repeats = read_column<std::int64_t>(in, group + "repeats");
   const std::vector<std::string> names = in.read_texts(group + "attribute_names");
   const std::vector<std::string> texts = in.read_texts(group + "attribute_values");
-  if (names.size() != texts.size()) {
-    throw InputError({in.name(), 0, op}, "its attributes have more names than values, or fewer.");
-  }
+  refuse_if(names.size() != texts.size(), {in.name(), 0, op}, "its attributes have more names than values, or fewer.");
   for (std::size_t i = 0; i < names.size(); ++i) {
     table.attributes[names[i]] = texts[i];
   }
@@ -103,17 +100,13 @@ void write_points(const PointFile& points, const std::filesystem::path& file) {
 
 PointFile read_points(const std::filesystem::path& file) {
   const Hdf5File in = Hdf5File::open(file);
-  if (in.text("format") != kFormatName) {
-    throw InputError({in.name(), 0, "format"},
-                     fmt::format("this is not a file of calibration points: its format is '{}', not '{}'.",
-                                 in.text("format"), kFormatName));
-  }
+  refuse_if(in.text("format") != kFormatName, {in.name(), 0, "format"},
+            fmt::format("this is not a file of calibration points: its format is '{}', not '{}'.", in.text("format"),
+                        kFormatName));
   const std::vector<std::int64_t> version = in.numbers("version");
-  if (version.size() != 1 || version[0] != kPointFormatVersion) {
-    throw InputError({in.name(), 0, "version"},
-                     fmt::format("the file has format version {}; this program reads version {}.",
-                                 version.size() == 1 ? std::to_string(version[0]) : "none", kPointFormatVersion));
-  }
+  refuse_if(version.size() != 1 || version[0] != kPointFormatVersion, {in.name(), 0, "version"},
+            fmt::format("the file has format version {}; this program reads version {}.",
+                        version.size() == 1 ? std::to_string(version[0]) : "none", kPointFormatVersion));
   PointFile points;
   for (const ProvenanceField& field : provenance_fields()) {
     points.provenance.*field.text = in.text(std::string(field.name));

@@ -8,6 +8,7 @@
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 namespace {
@@ -124,9 +125,7 @@ std::vector<std::string> engine_formats() {
 std::string export_plan(const PlacementPlan& plan, const ModelLayers& layers, const std::string& format) {
   EPSIM_CHECK(!plan.layers.empty() && layers.numbers.size() == plan.layers.size(), "every layer has a number");
   const auto* const found = std::ranges::find(kFormats, format, &Format::name);
-  if (found == std::end(kFormats)) {
-    throw InputError({}, unknown_name("format", format, engine_formats()));
-  }
+  refuse_if(found == std::end(kFormats), "", unknown_name("format", format, engine_formats()));
   require_table(plan, format);
   return found->write(plan, layers);
 }

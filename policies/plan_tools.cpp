@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "sim/core/check.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 
@@ -42,12 +43,10 @@ std::vector<std::vector<int>> slots_by_expert(const LayerPlan& layer, int expert
 }
 
 int even_share(int experts, const ClusterShape& shape, const InputPlace& place) {
-  if (shape.gpus <= 0 || experts % shape.gpus != 0) {
-    throw InputError(place,
-                     fmt::format("{} experts do not divide over {} GPUs; without uneven copies the GPUs must divide "
-                                 "the experts.",
-                                 experts, shape.gpus));
-  }
+  refuse_if(
+      shape.gpus <= 0 || experts % shape.gpus != 0, place,
+      fmt::format("{} experts do not divide over {} GPUs; without uneven copies the GPUs must divide the experts.",
+                  experts, shape.gpus));
   return experts / shape.gpus;
 }
 

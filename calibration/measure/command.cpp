@@ -8,6 +8,7 @@
 #include "calibration/measure/provenance.h"
 #include "models/catalogue/model_catalogue.h"
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "traces/expert_loads/load_sources.h"
 
 namespace epsim::measure {
@@ -31,18 +32,14 @@ std::vector<double> load_of(const CalibrateOptions& options, const std::vector<M
   if (options.trace.empty()) {
     return {};
   }
-  if (options.models.size() != 1) {
-    throw InputError({"", 0, "--trace"}, "a trace belongs to one model; name it with --models.");
-  }
+  refuse_if(options.models.size() != 1, "--trace", "a trace belongs to one model; name it with --models.");
   Config config = Config::from_text("kind: trace_file\n", "--trace");
   config.set("path=" + options.trace.string());
   ConfigReader reader = config.root();
   const LoadWindow window = read_load_window(reader, models.front(), Seed{0});
   reader.finish();
-  if (options.trace_layer >= window.layers()) {
-    throw InputError({options.trace.string(), 0, "--trace-layer"},
-                     fmt::format("the trace has {} MoE layers, counted from 0.", window.layers()));
-  }
+  refuse_if(options.trace_layer >= window.layers(), {options.trace.string(), 0, "--trace-layer"},
+            fmt::format("the trace has {} MoE layers, counted from 0.", window.layers()));
   const auto load = window.layer(options.trace_layer);
   return {load.begin(), load.end()};
 }
@@ -98,9 +95,8 @@ Results open_results(const CalibrateOptions& options, const Provenance& provenan
   if (std::filesystem::exists(file) && options.resume) {
     return Results::resume(provenance, file);
   }
-  if (std::filesystem::exists(file) && !options.overwrite) {
-    throw InputError({file.string(), 0, ""}, "the file exists; give --resume to go on with it, or --overwrite.");
-  }
+  refuse_if(std::filesystem::exists(file) && !options.overwrite, {file.string(), 0, ""},
+            "the file exists; give --resume to go on with it, or --overwrite.");
   if (file.has_parent_path()) {
     std::filesystem::create_directories(file.parent_path());
   }

@@ -6,6 +6,7 @@
 #include "calibration/measure/command.h"
 #include "sim/core/error.h"
 #include "sim/core/quantity.h"
+#include "sim/core/refuse.h"
 
 namespace epsim::measure {
 namespace {
@@ -67,24 +68,19 @@ double number(const po::variables_map& values, const char* name, double fallback
   } catch (const std::exception&) {
     used = 0;
   }
-  if (used != text.size() || text.empty()) {
-    throw InputError({"", 0, std::string("--") + name}, "'" + text + "' is no number.");
-  }
+  refuse_if(used != text.size() || text.empty(), std::string("--") + name, "'" + text + "' is no number.");
   return x;
 }
 
 Seconds budget_of(const po::variables_map& values) {
-  if (values.contains("quick") + values.contains("full") + values.contains("budget") > 1) {
-    throw InputError({}, "--quick, --full and --budget exclude each other.");
-  }
+  refuse_if(values.contains("quick") + values.contains("full") + values.contains("budget") > 1, "",
+            "--quick, --full and --budget exclude each other.");
   if (!values.contains("budget")) {
     return values.contains("quick") ? Seconds(120) : Seconds(1200);
   }
   std::string problem;
   const auto seconds = parse_quantity(values["budget"].as<std::string>(), "time", problem);
-  if (!seconds || !(*seconds > 0)) {
-    throw InputError({"", 0, "--budget"}, problem.empty() ? "a budget is positive, such as 5min." : problem);
-  }
+  refuse_if(!seconds || !(*seconds > 0), "--budget", problem.empty() ? "a budget is positive, such as 5min." : problem);
   return Seconds(*seconds);
 }
 
@@ -99,9 +95,7 @@ std::vector<const OpSpec*> ops_of(const po::variables_map& values) {
   for (const std::string& name : split_list(values["only"].as<std::string>())) {
     out.push_back(&find_op(name));
   }
-  if (out.empty()) {
-    throw InputError({"", 0, "--only"}, "names no operator; --list shows them.");
-  }
+  refuse_if(out.empty(), "--only", "names no operator; --list shows them.");
   return out;
 }
 
@@ -128,9 +122,7 @@ CalibrateOptions parse_options(const std::vector<std::string>& words) {
   out.dry_run = values.contains("dry-run");
   out.resume = values.contains("resume");
   out.overwrite = values.contains("overwrite");
-  if (out.resume && out.overwrite) {
-    throw InputError({}, "--resume and --overwrite exclude each other.");
-  }
+  refuse_if(out.resume && out.overwrite, "", "--resume and --overwrite exclude each other.");
   out.sweep.budget = budget_of(values);
   out.sweep.rule.relative_error = number(values, "relative-error", out.sweep.rule.relative_error);
   out.sweep.rule.validate();
@@ -140,9 +132,7 @@ CalibrateOptions parse_options(const std::vector<std::string>& words) {
   out.machine = text("machine", "");
   out.trace = text("trace", "");
   const double layer = number(values, "trace-layer", 0);
-  if (layer < 0 || layer != static_cast<int>(layer)) {
-    throw InputError({"", 0, "--trace-layer"}, "a layer is a whole number from 0 on.");
-  }
+  refuse_if(layer < 0 || layer != static_cast<int>(layer), "--trace-layer", "a layer is a whole number from 0 on.");
   out.trace_layer = static_cast<int>(layer);
   return out;
 }

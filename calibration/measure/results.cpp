@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "sim/core/check.h"
-#include "sim/core/error.h"
+#include "sim/core/refuse.h"
 
 namespace epsim::measure {
 namespace {
@@ -128,9 +128,8 @@ PointFile Results::file() const {
 void Results::restore(const PointTable& table) {
   const OpSpec& op = find_op(table.op);
   PointTable& own = table_of(op);
-  if (own.columns != table.columns) {
-    throw InputError({"", 0, table.op}, "its columns are not those that this program measures; begin a new file.");
-  }
+  refuse_if(own.columns != table.columns, table.op,
+            "its columns are not those that this program measures; begin a new file.");
   for (const auto& [name, text] : table.attributes) {
     if (name.starts_with(kFailed)) {
       failures_[name.substr(kFailed.size())] = text;
@@ -156,12 +155,11 @@ Results Results::resume(const Provenance& now, const std::filesystem::path& file
   for (const ProvenanceField& field : provenance_fields()) {
     const bool may_differ = field.name == "date" || field.name == "clocks" || field.name == "throttle" ||
                             field.name == "notes" || field.name == "source" || field.name == "licence";
-    if (!may_differ && before.provenance.*field.text != now.*field.text) {
-      throw InputError({file.string(), 0, std::string(field.name)},
-                       fmt::format("these points were measured with '{}', now it is '{}': they do not belong together. "
-                                   "Give another --output, or --overwrite to start over.",
-                                   before.provenance.*field.text, now.*field.text));
-    }
+    refuse_if(!may_differ && before.provenance.*field.text != now.*field.text,
+              {file.string(), 0, std::string(field.name)},
+              fmt::format("these points were measured with '{}', now it is '{}': they do not belong together. Give "
+                          "another --output, or --overwrite to start over.",
+                          before.provenance.*field.text, now.*field.text));
   }
   Results out(now);
   for (const PointTable& table : before.tables) {

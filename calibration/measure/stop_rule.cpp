@@ -6,16 +6,12 @@
 #include <vector>
 
 #include "sim/core/check.h"
-#include "sim/core/error.h"
+#include "sim/core/refuse.h"
 
 namespace epsim::measure {
 
 void StopRule::validate() const {
-  const auto check = [](bool good, const char* key, const char* problem) {
-    if (!good) {
-      throw InputError({"", 0, key}, problem);
-    }
-  };
+  const auto check = [](bool good, const char* key, const char* problem) { refuse_if(!good, key, problem); };
   check(relative_error > 0 && relative_error < 1, "relative_error", "the wanted relative error is between 0 and 1.");
   check(min_repeats >= 6, "min_repeats", "at least 6 repeats: fewer give no 95 % interval of the median.");
   check(max_repeats >= min_repeats && max_repeats <= 1000, "max_repeats", "from min_repeats to 1000.");

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 namespace {
@@ -83,9 +84,7 @@ bool is_layer(const Json& value) { return value.is_number_integer() && value >= 
 nlohmann::json hf_document(const std::string& text, const std::string& file) {
   try {
     nlohmann::json json = nlohmann::json::parse(text);
-    if (!json.is_object()) {
-      throw InputError({file, 1, ""}, "this file holds one object of keys and values.");
-    }
+    refuse_if(!json.is_object(), {file, 1, ""}, "this file holds one object of keys and values.");
     return json;
   } catch (const nlohmann::json::parse_error& e) {
     const auto end = text.begin() + std::min(e.byte, text.size());

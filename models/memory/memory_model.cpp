@@ -7,15 +7,14 @@
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 namespace {
 
 void validate(const MemoryOptions& options) {
   const auto need = [](bool holds, const std::string& key, const std::string& what) {
-    if (!holds) {
-      throw InputError({"", 0, "memory." + key}, what);
-    }
+    refuse_if(!holds, "memory." + key, what);
   };
   need(options.static_fraction > 0 && options.static_fraction <= 1, "static_fraction",
        fmt::format("is {}, which must be in (0, 1].", options.static_fraction));

@@ -6,16 +6,13 @@
 #include <numeric>
 
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 namespace {
 
 void check_options(const ClusterSpec& cluster, const FabricOptions& options) {
-  const auto need = [](bool holds, const char* key, const std::string& what) {
-    if (!holds) {
-      throw InputError({"", 0, key}, what);
-    }
-  };
+  const auto need = [](bool holds, const char* key, const std::string& what) { refuse_if(!holds, key, what); };
   const bool leaves = options.kind == FabricKind::kLeafSpine;
   const std::string_view kind = kFabricNames[static_cast<std::size_t>(options.kind)];
   need(!leaves || options.nodes_per_leaf >= 1, "nodes_per_leaf",

@@ -8,6 +8,7 @@
 #include "models/network/fabric_network.h"
 #include "models/network/two_tier.h"
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 namespace {
@@ -41,21 +42,15 @@ void check_measured(const LinkProfile& link, Transport transport, const char* wh
 }
 
 void check_size(const ClusterSpec& cluster, NetworkModel model, bool one_switch) {
-  if (model == NetworkModel::kMaxMin && cluster.gpus() > kMaxMinGpus) {
-    throw InputError(
-        {"", 0, "model"},
-        fmt::format("max_min follows a flow for every two GPUs, of at most {} GPUs; an instance has {} here, and one "
-                    "exchange would take about {:.0f} s. Choose two_tier{}.",
-                    kMaxMinGpus, cluster.gpus(), max_min_time(cluster.gpus()).count(),
-                    one_switch ? " or fair_share" : ""));
-  }
-  if (cluster.gpus() > kRoutedGpus) {
-    throw InputError(
-        {"", 0, "kind"},
-        fmt::format("a network that is not NVLink nodes on one switch needs a route for every two GPUs, of "
-                    "at most {} GPUs; an instance has {} here.",
-                    kRoutedGpus, cluster.gpus()));
-  }
+  refuse_if(model == NetworkModel::kMaxMin && cluster.gpus() > kMaxMinGpus, "model",
+            fmt::format("max_min follows a flow for every two GPUs, of at most {} GPUs; an instance has {} here, and "
+                        "one exchange would take about {:.0f} s. Choose two_tier{}.",
+                        kMaxMinGpus, cluster.gpus(), max_min_time(cluster.gpus()).count(),
+                        one_switch ? " or fair_share" : ""));
+  refuse_if(cluster.gpus() > kRoutedGpus, "kind",
+            fmt::format("a network that is not NVLink nodes on one switch needs a route for every two GPUs, of at most "
+                        "{} GPUs; an instance has {} here.",
+                        kRoutedGpus, cluster.gpus()));
 }
 
 }  // namespace
@@ -70,9 +65,8 @@ std::unique_ptr<Network> make_network(const ClusterSpec& cluster, NetworkProfile
   if (cluster.nodes > 1) {
     check_measured(profile.inter, options.transport, "between the nodes");
   }
-  if (options.model == NetworkModel::kFairShare && !plain(cluster, options.fabric)) {
-    throw InputError({"", 0, "model"}, "fair_share knows GPU ports and NICs on one switch alone; max_min any fabric.");
-  }
+  refuse_if(options.model == NetworkModel::kFairShare && !plain(cluster, options.fabric), "model",
+            "fair_share knows GPU ports and NICs on one switch alone; max_min any fabric.");
   if (options.model == NetworkModel::kMaxMin || !plain(cluster, options.fabric)) {
     check_size(cluster, options.model, plain(cluster, options.fabric));
     return std::make_unique<FabricNetwork>(cluster, std::move(profile), options);

@@ -5,6 +5,7 @@
 #include "policies/placement/renamed.h"
 #include "policies/plan_tools.h"
 #include "policies/registry.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 namespace {
@@ -17,12 +18,10 @@ class ContiguousPlacement final : public PlacementPolicy {
 
   PlacementPlan plan(const LoadWindow& load, const ClusterShape& shape) const override {
     const int slots = load.experts() + copies_;
-    if (shape.gpus <= 0 || slots % shape.gpus != 0) {
-      throw InputError(place_,
-                       fmt::format("{} experts with {} copies do not divide over {} GPUs; num_redundant_experts must "
-                                   "make up for it.",
-                                   load.experts(), copies_, shape.gpus));
-    }
+    refuse_if(
+        shape.gpus <= 0 || slots % shape.gpus != 0, place_,
+        fmt::format("{} experts with {} copies do not divide over {} GPUs; num_redundant_experts must make up for it.",
+                    load.experts(), copies_, shape.gpus));
     std::vector<int> in_order(static_cast<std::size_t>(slots));
     for (int s = 0; s < slots; ++s) {
       in_order[static_cast<std::size_t>(s)] = s % load.experts();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "policies/placement/capacity_packing.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 namespace {
@@ -125,11 +126,7 @@ LayerPlan eplb_layer(std::span<const float> loads, const EplbShape& shape, const
 }
 
 EplbShape check_eplb(const EplbOptions& options, int experts, const ClusterShape& shape) {
-  const auto require = [&](bool holds, const std::string& problem) {
-    if (!holds) {
-      throw InputError(options.place, problem);
-    }
-  };
+  const auto require = [&](bool holds, const std::string& problem) { refuse_if(!holds, options.place, problem); };
   require(shape.gpus > 0 && shape.gpus_per_node > 0 && shape.gpus % shape.gpus_per_node == 0,
           fmt::format("{} GPUs do not divide into nodes of {}; the GPUs must be a multiple of a node's.", shape.gpus,
                       shape.gpus_per_node));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "policies/registry.h"
+#include "sim/core/refuse.h"
 #include "sim/core/rng.h"
 
 namespace epsim {
@@ -27,12 +28,10 @@ class RandomPlacement final : public PlacementPolicy {
 
   PlacementPlan plan(const LoadWindow& load, const ClusterShape& shape) const override {
     const int physical = load.experts() + redundant_;
-    if (shape.gpus <= 0 || physical % shape.gpus != 0) {
-      throw InputError(place_,
-                       fmt::format("{} experts with {} copies do not divide over {} GPUs; num_redundant_experts "
-                                   "must make them divide.",
-                                   load.experts(), redundant_, shape.gpus));
-    }
+    refuse_if(shape.gpus <= 0 || physical % shape.gpus != 0, place_,
+              fmt::format(
+                  "{} experts with {} copies do not divide over {} GPUs; num_redundant_experts must make them divide.",
+                  load.experts(), redundant_, shape.gpus));
     PlacementPlan out{.policy = "random", .experts = load.experts(), .gpus = shape.gpus, .layers = {}};
     for (int l = 0; l < load.layers(); ++l) {
       RandomStream random(seed_, "random placement", static_cast<std::uint64_t>(l));

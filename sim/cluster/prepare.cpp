@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "sim/domain/affinity.h"
 #include "sim/step/step_balance.h"
 
@@ -55,13 +56,12 @@ void check_fair_share(const Scenario& s, const InstancePool& pool, const PolicyC
 // A prefix can be lent to another request only with the states of linear layers as they were behind it, which no cache
 // here keeps (nor vLLM's unless asked to).
 void check_prefix_cache(const Scenario& s, const InstancePool& pool) {
-  if (pool.serving.prefix_caching && s.requests.prefixes.known() && s.model.layers_of(AttentionReach::kLinear) > 0) {
-    throw InputError({"", 0, "serving"},
-                     fmt::format("the requests share prefixes, and {}'s linear-attention layers have no prefix cache "
-                                 "here. Turn it off: disable_radix_cache: true (SGLang) or enable_prefix_caching: "
-                                 "false (vLLM).",
-                                 s.model.name));
-  }
+  refuse_if(
+      pool.serving.prefix_caching && s.requests.prefixes.known() && s.model.layers_of(AttentionReach::kLinear) > 0,
+      "serving",
+      fmt::format("the requests share prefixes, and {}'s linear-attention layers have no prefix cache here. Turn it "
+                  "off: disable_radix_cache: true (SGLang) or enable_prefix_caching: false (vLLM).",
+                  s.model.name));
 }
 
 // What the instances of a pool run under. Policies that act in every step are for prompts (Libra: "prefill only"): on
@@ -81,48 +81,38 @@ PolicyChoice policy_of(const InstancePool& pool, const PolicyChoice& policy) {
 
 // Only tokens show which experts are used together.
 void check_collaborators(const Scenario& s) {
-  if (s.dispatch.collaborators > 0 && s.plan_window.tokens() == nullptr) {
-    throw InputError({"", 0, "dispatch.collaborators"},
-                     "loads alone do not show which experts serve the same tokens; give plan_loads that are a routing "
-                     "trace with the expert ids of every token, or affinity_tokens where they are of kind model.");
-  }
+  refuse_if(s.dispatch.collaborators > 0 && s.plan_window.tokens() == nullptr, "dispatch.collaborators",
+            "loads alone do not show which experts serve the same tokens; give plan_loads that are a routing trace "
+            "with the expert ids of every token, or affinity_tokens where they are of kind model.");
 }
 
 void check_host_link(const InstancePool& pool, const PolicyChoice& policy) {
   const GpuSpec& gpu = pool.cluster.node.gpu;
-  if (policy.per_step != nullptr && policy.per_step->profile().copies_from_host && gpu.host_rate.count() == 0) {
-    throw InputError(
-        {"", 0, fmt::format("policies.{}.fetch_from", policy.label)},
-        fmt::format("experts come from the host's memory, and the rate of {}'s link to it is not known. Give "
-                    "`host_rate` in a node file with a gpu_spec, or take fetch_from: gpu.",
-                    gpu.name));
-  }
+  refuse_if(policy.per_step != nullptr && policy.per_step->profile().copies_from_host && gpu.host_rate.count() == 0,
+            fmt::format("policies.{}.fetch_from", policy.label),
+            fmt::format("experts come from the host's memory, and the rate of {}'s link to it is not known. Give "
+                        "`host_rate` in a node file with a gpu_spec, or take fetch_from: gpu.",
+                        gpu.name));
 }
 
 void check_per_step(const Scenario& s, const PolicyChoice& policy) {
-  if (policy.per_step != nullptr &&
-      (s.execution.overlap != StepOverlap::kNone || s.execution.sync != StepSync::kBarrier)) {
-    throw InputError(
-        {"", 0, "execution"},
-        fmt::format("policy '{}' acts in every step and brings its own overlap; run it without `overlap` and "
-                    "with sync: barrier.",
-                    policy.label));
-  }
+  refuse_if(
+      policy.per_step != nullptr &&
+          (s.execution.overlap != StepOverlap::kNone || s.execution.sync != StepSync::kBarrier),
+      "execution",
+      fmt::format(
+          "policy '{}' acts in every step and brings its own overlap; run it without `overlap` and with sync: barrier.",
+          policy.label));
 }
 
 void check_pool(const Scenario& s, const InstancePool& pool, const PolicyChoice& policy) {
-  if (policy.per_step != nullptr && pool.parallelism.moe_tp > 1) {
-    throw InputError({"", 0, "parallelism.ep_size"},
-                     fmt::format("policy '{}' acts in every step and moves whole experts between GPUs; run it with one "
-                                 "GPU an EP rank.",
-                                 policy.label));
-  }
-  if (policy.per_step != nullptr && pool.dispatch.capacity.factor > 0) {
-    throw InputError(
-        {"", 0, "dispatch.capacity_factor"},
-        fmt::format("policy '{}' acts in every step by what tokens chose; run it without buffers of one size.",
-                    policy.label));
-  }
+  refuse_if(policy.per_step != nullptr && pool.parallelism.moe_tp > 1, "parallelism.ep_size",
+            fmt::format(
+                "policy '{}' acts in every step and moves whole experts between GPUs; run it with one GPU an EP rank.",
+                policy.label));
+  refuse_if(policy.per_step != nullptr && pool.dispatch.capacity.factor > 0, "dispatch.capacity_factor",
+            fmt::format("policy '{}' acts in every step by what tokens chose; run it without buffers of one size.",
+                        policy.label));
   check_collaborators(s);
   check_per_step(s, policy);
   check_host_link(pool, policy);
@@ -143,13 +133,11 @@ ServingOptions with_kv_pool(const InstancePool& pool, const MemoryBreakdown& mem
 }
 
 void check_home(const PolicyChoice& policy, const PlacementPlan& plan) {
-  if (policy.per_step != nullptr && plan.copies() > 0 && !policy.per_step->profile().starts_from_copies) {
-    throw InputError(
-        {"", 0, fmt::format("policies.{}.home", policy.label)},
-        fmt::format("'{}' plans {} extra copies; this policy brings copies itself and starts from experts that "
-                    "lie on one GPU each. Name a placement without copies.",
-                    policy.planned_by, plan.copies()));
-  }
+  refuse_if(policy.per_step != nullptr && plan.copies() > 0 && !policy.per_step->profile().starts_from_copies,
+            fmt::format("policies.{}.home", policy.label),
+            fmt::format("'{}' plans {} extra copies; this policy brings copies itself and starts from experts that lie "
+                        "on one GPU each. Name a placement without copies.",
+                        policy.planned_by, plan.copies()));
 }
 
 // Fused into the routed experts' layout, the shared expert is one more of them, of the same shape, whole on every GPU.
@@ -157,19 +145,15 @@ void check_shared_dispatch(const Scenario& s, const InstancePool& pool, const Po
   if (policy.per_step == nullptr || !policy.per_step->profile().dispatches_shared) {
     return;
   }
-  if (s.model.shared_intermediate != s.model.moe_intermediate) {
-    throw InputError(
-        {"", 0, fmt::format("policies.{}", policy.label)},
-        fmt::format("this policy dispatches the shared expert as one more routed expert: it must be as wide "
-                    "as those ({}), and {}'s is {} wide. Take a model with one shared expert.",
-                    s.model.moe_intermediate, s.model.name, s.model.shared_intermediate));
-  }
-  if (pool.parallelism.attention_tp > 1 && pool.parallelism.shared_experts != Sharding::kReplicated) {
-    throw InputError({"", 0, "parallelism.shared_experts"},
-                     fmt::format("policy '{}' has any GPU compute the shared expert, which is split over a rank's GPUs "
-                                 "here; set shared_experts: replicated.",
-                                 policy.label));
-  }
+  refuse_if(s.model.shared_intermediate != s.model.moe_intermediate, fmt::format("policies.{}", policy.label),
+            fmt::format("this policy dispatches the shared expert as one more routed expert: it must be as wide as "
+                        "those ({}), and {}'s is {} wide. Take a model with one shared expert.",
+                        s.model.moe_intermediate, s.model.name, s.model.shared_intermediate));
+  refuse_if(pool.parallelism.attention_tp > 1 && pool.parallelism.shared_experts != Sharding::kReplicated,
+            "parallelism.shared_experts",
+            fmt::format("policy '{}' has any GPU compute the shared expert, which is split over a rank's GPUs here; "
+                        "set shared_experts: replicated.",
+                        policy.label));
 }
 
 // By GPU; without copies, one of each expert and as many on every GPU.

@@ -6,7 +6,7 @@
 
 #include "sim/cluster/run_details.h"
 #include "sim/cluster/simulate.h"
-#include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "sim/step/drafter.h"
 
 namespace epsim {
@@ -14,13 +14,11 @@ namespace {
 
 void refuse_extrapolation(const RunResult& run) {
   const double share = run.time.by_origin[static_cast<std::size_t>(Origin::kExtrapolated)] / run.time.total;
-  if (run.time.total.count() > 0 && share > 0) {
-    throw InputError({"", 0, "strict-calibration"},
-                     fmt::format("{}: {:.1f} % of the step time was priced outside what was measured, or from other "
-                                 "hardware's measurements. `epsim calibrate show` says what was; without "
-                                 "--strict-calibration the run is accepted and the share is in its summary.",
-                                 run.label, share * 100));
-  }
+  refuse_if(run.time.total.count() > 0 && share > 0, "strict-calibration",
+            fmt::format("{}: {:.1f} % of the step time was priced outside what was measured, or from other hardware's "
+                        "measurements. `epsim calibrate show` says what was; without --strict-calibration the run is "
+                        "accepted and the share is in its summary.",
+                        run.label, share * 100));
 }
 
 // Instances of the same pool draw the same routing in steps of the same number.

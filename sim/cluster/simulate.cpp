@@ -7,6 +7,7 @@
 #include "sim/cluster/deployment.h"
 #include "sim/core/check.h"
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 #include "sim/scheduler/kv_pool.h"
 
 namespace epsim {
@@ -39,13 +40,12 @@ void require_that_requests_fit(const RequestTrace& trace, const ServingOptions& 
 }
 
 void require_whole_pages(const RequestTrace& trace, const ServingOptions& options) {
-  if (options.prefix_caching && trace.prefixes.known() && trace.prefixes.block_tokens % options.kv_block_tokens != 0) {
-    throw InputError(
-        {trace.source, 0, ""},
-        fmt::format("its prefix blocks of {} tokens are no whole number of KV pages of {} tokens; choose a "
-                    "page size that divides them, or turn the prefix cache off.",
-                    trace.prefixes.block_tokens, options.kv_block_tokens));
-  }
+  refuse_if(
+      options.prefix_caching && trace.prefixes.known() && trace.prefixes.block_tokens % options.kv_block_tokens != 0,
+      {trace.source, 0, ""},
+      fmt::format("its prefix blocks of {} tokens are no whole number of KV pages of {} tokens; choose a page size "
+                  "that divides them, or turn the prefix cache off.",
+                  trace.prefixes.block_tokens, options.kv_block_tokens));
 }
 
 void check_requests(const RequestTrace& trace, std::span<const InstanceSpec> instances) {

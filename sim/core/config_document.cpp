@@ -9,6 +9,7 @@
 #include "sim/core/config_size.h"
 #include "sim/core/error.h"
 #include "sim/core/files.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 namespace {
@@ -50,9 +51,7 @@ YAML::Node parse(const std::string& text, const std::string& name, bool size_is_
     if (root.IsNull()) {
       root = YAML::Node(YAML::NodeType::Map);
     }
-    if (!root.IsMap()) {
-      throw InputError({name, 1, ""}, "the document must be a mapping of keys to values.");
-    }
+    refuse_if(!root.IsMap(), {name, 1, ""}, "the document must be a mapping of keys to values.");
     check_keys(root, name);
     return root;
   } catch (const YAML::Exception& e) {
@@ -81,9 +80,7 @@ std::vector<std::string> keys_of_path(const std::string& path, const InputPlace&
   std::stringstream keys(path + ".");
   std::vector<std::string> parts;
   for (std::string part; std::getline(keys, part, '.');) {
-    if (part.empty()) {
-      throw InputError(place, "a key between the dots is empty.");
-    }
+    refuse_if(part.empty(), place, "a key between the dots is empty.");
     parts.push_back(part);
   }
   return parts;
@@ -185,9 +182,8 @@ void ConfigDocument::set(const std::string& assignment, const std::string& optio
   const std::string place =
       option + " " + (assignment.size() <= kShown ? assignment : assignment.substr(0, kShown) + "...");
   const std::size_t equals = assignment.find('=');
-  if (equals == std::string::npos || equals == 0) {
-    throw InputError({place, 0, ""}, "an override is written key=value, with dots between nested keys.");
-  }
+  refuse_if(equals == std::string::npos || equals == 0, {place, 0, ""},
+            "an override is written key=value, with dots between nested keys.");
   const std::string path = assignment.substr(0, equals);
   const YAML::Node value = parse_value(assignment.substr(equals + 1), {place, 0, path});
   const std::vector<std::string> parts = keys_of_path(path, {place, 0, path});
@@ -220,16 +216,13 @@ std::shared_ptr<ConfigDocument> ConfigDocument::read(const std::filesystem::path
     return document;
   }
   const InputPlace place{file.string(), base_name.Mark().line + 1, "extends"};
-  if (!base_name.IsScalar() || base_name.Scalar().empty()) {
-    throw InputError(place, "this names one file, relative to this one, that provides the keys that this one lacks.");
-  }
-  if (depth >= kMostBases) {
-    throw InputError(place, fmt::format("{} files extend each other here; do they go in a circle?", kMostBases));
-  }
+  refuse_if(!base_name.IsScalar() || base_name.Scalar().empty(), place,
+            "this names one file, relative to this one, that provides the keys that this one lacks.");
+  refuse_if(depth >= kMostBases, place,
+            fmt::format("{} files extend each other here; do they go in a circle?", kMostBases));
   const std::filesystem::path base_file = (file.parent_path() / base_name.Scalar()).lexically_normal();
-  if (!std::filesystem::is_regular_file(base_file)) {
-    throw InputError(place, fmt::format("there is no file {}.", base_file.string()));
-  }
+  refuse_if(!std::filesystem::is_regular_file(base_file), place,
+            fmt::format("there is no file {}.", base_file.string()));
   document->root.remove("extends");
   const std::shared_ptr<ConfigDocument> base = read(base_file, depth + 1);
   document->merge(document->root, base->root, "", *base);

@@ -17,6 +17,7 @@
 #include "sim/core/error.h"
 #include "sim/core/fingerprint.h"
 #include "sim/core/input_file.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 
@@ -56,11 +57,9 @@ std::string read_file(const fs::path& file, const Limit& most) {
 void check_utf8(std::string_view text, const InputPlace& place) {
   using namespace std::string_view_literals;
   const bool marked = text.starts_with("\xFF\xFE"sv) || text.starts_with("\xFE\xFF"sv);
-  if (marked || text.find('\0') != std::string_view::npos) {
-    throw InputError(place, marked || text.starts_with("\0\0\xFE\xFF"sv)
-                                ? "the text is in UTF-16 or UTF-32; save it in UTF-8."
-                                : "this is not text in UTF-8: it has bytes of value 0.");
-  }
+  refuse_if(marked || text.find('\0') != std::string_view::npos, place,
+            marked || text.starts_with("\0\0\xFE\xFF"sv) ? "the text is in UTF-16 or UTF-32; save it in UTF-8."
+                                                         : "this is not text in UTF-8: it has bytes of value 0.");
 }
 
 std::string read_document(const fs::path& file) {
@@ -118,9 +117,7 @@ InputFile describe_file(const fs::path& file) {
       hash.add(static_cast<std::uint64_t>(static_cast<unsigned char>(c)));
     }
   });
-  if (bytes != in.bytes()) {
-    throw InputError({file.string(), 0, ""}, "the file changes while it is read.");
-  }
+  refuse_if(bytes != in.bytes(), {file.string(), 0, ""}, "the file changes while it is read.");
   return {fs::absolute(file).lexically_normal().string(), bytes, hash.hex()};
 }
 
@@ -239,21 +236,17 @@ void release_others(const fs::path& parent, const std::string& begin, const Inpu
 OutputFolder::OutputFolder(const fs::path& target, bool overwrite, std::string marker)
     : target_(full_name(target)), overwrite_(overwrite) {
   const InputPlace at{target.string(), 0, ""};
-  if (target_.empty()) {
-    throw InputError(at, "the output folder's name is empty.");
-  }
+  refuse_if(target_.empty(), at, "the output folder's name is empty.");
   std::error_code failed;
-  if (fs::exists(target_, failed) && !fs::is_directory(target_, failed)) {
-    throw InputError(at, "the output folder's name is taken by a file.");
-  }
-  if (taken(target_) && !overwrite) {
-    throw InputError(at, "the output folder exists; name another, or add --overwrite to replace it.");
-  }
-  if (taken(target_) && !fs::exists(target_ / marker, failed)) {
-    throw InputError(at, fmt::format("this folder holds no {}, so it is not one of our outputs and --overwrite will "
-                                     "not replace it; name another.",
-                                     marker));
-  }
+  refuse_if(fs::exists(target_, failed) && !fs::is_directory(target_, failed), at,
+            "the output folder's name is taken by a file.");
+  refuse_if(taken(target_) && !overwrite, at,
+            "the output folder exists; name another, or add --overwrite to replace it.");
+  refuse_if(
+      taken(target_) && !fs::exists(target_ / marker, failed), at,
+      fmt::format(
+          "this folder holds no {}, so it is not one of our outputs and --overwrite will not replace it; name another.",
+          marker));
   const fs::path parent = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
   fs::create_directories(parent, failed);
   const std::string begin = fmt::format(".{}.partial-", target_.filename().string());

@@ -2,16 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "sim/core/error.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 
 void ClusterSpec::validate() const {
-  const auto need = [&](bool holds, const std::string& what) {
-    if (!holds) {
-      throw InputError({node.source, 0, node.name}, what);
-    }
-  };
+  const auto need = [&](bool holds, const std::string& what) { refuse_if(!holds, {node.source, 0, node.name}, what); };
   need(nodes >= 1, "a cluster has at least one node.");
   need(node.gpus >= 1, "a node has at least one GPU.");
   need(node.gpu.bf16_peak.count() > 0 && node.gpu.memory_bandwidth.count() > 0 && node.gpu.memory.count() > 0,

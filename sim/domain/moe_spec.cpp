@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "sim/core/error.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 
@@ -77,11 +77,7 @@ void validate_without_experts(const MoeSpec& m, const Need& need) {
 }  // namespace
 
 void MoeSpec::validate() const {
-  const auto need = [&](bool holds, const std::string& what) {
-    if (!holds) {
-      throw InputError({source, 0, name}, what);
-    }
-  };
+  const auto need = [&](bool holds, const std::string& what) { refuse_if(!holds, {source, 0, name}, what); };
   need(layers > 0 && hidden > 0 && vocab > 0, "layers, hidden and vocab must be positive.");
   if (dense()) {
     validate_without_experts(*this, need);

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "sim/core/error.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 namespace {
@@ -31,9 +31,7 @@ MoeSpec Parallelism::one_gpu_of(MoeSpec model) const {
 
 void Parallelism::validate(const MoeSpec& model, const ClusterShape& shape) const {
   const auto need = [&](bool holds, const std::string& key, const std::string& what) {
-    if (!holds) {
-      throw InputError({"", 0, "parallelism." + key}, what);
-    }
+    refuse_if(!holds, "parallelism." + key, what);
   };
   need(gpus == shape.gpus, "gpus", fmt::format("the instance spans {} GPUs, the cluster has {}.", gpus, shape.gpus));
   need(attention_tp >= 1 && gpus % attention_tp == 0, "attention_tp",

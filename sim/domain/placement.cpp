@@ -7,6 +7,7 @@
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 namespace {
@@ -137,13 +138,11 @@ int PlacementPlan::beyond_even_share() const {
 Placement Placement::build(const PlacementPlan& plan, const ClusterShape& shape, Bytes expert_bytes,
                            Bytes expert_memory, std::vector<SourceShares> shares, int moe_tp) {
   EPSIM_CHECK(shares.empty() || shares.size() == plan.layers.size(), "one entry per layer");
-  if (plan.gpus * moe_tp != shape.gpus) {
-    throw InputError({"", 0, "policy"}, fmt::format("the plan of '{}' is for {} GPUs, the cluster has {}.", plan.policy,
-                                                    plan.gpus * moe_tp, shape.gpus));
-  }
-  if (plan.layers.empty() && plan.experts > 0) {
-    throw InputError({"", 0, "policy"}, fmt::format("the plan of '{}' has no layer.", plan.policy));
-  }
+  refuse_if(
+      plan.gpus * moe_tp != shape.gpus, "policy",
+      fmt::format("the plan of '{}' is for {} GPUs, the cluster has {}.", plan.policy, plan.gpus * moe_tp, shape.gpus));
+  refuse_if(plan.layers.empty() && plan.experts > 0, "policy",
+            fmt::format("the plan of '{}' has no layer.", plan.policy));
   Placement out;
   out.experts_ = plan.experts;
   out.gpus_ = shape.gpus;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/core/error.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 
@@ -12,9 +13,7 @@ void RequestTrace::validate() const {
   const auto refuse = [&](std::size_t i, const std::string& what) {
     throw InputError({source, 0, ""}, fmt::format("request {}: {}", i + 1, what));
   };
-  if (requests.empty()) {
-    throw InputError({source, 0, ""}, "the trace holds no request.");
-  }
+  refuse_if(requests.empty(), {source, 0, ""}, "the trace holds no request.");
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const Request& r = requests[i];
     if (r.input_tokens <= 0 || r.output_tokens <= 0) {
@@ -31,11 +30,10 @@ void RequestTrace::validate() const {
   if (!prefixes.known()) {
     return;
   }
-  if (prefixes.start.size() != requests.size() + 1 || prefixes.start.front() != 0 ||
-      prefixes.start.back() != std::ssize(prefixes.ids) ||
-      !std::is_sorted(prefixes.start.begin(), prefixes.start.end())) {
-    throw InputError({source, 0, ""}, "the prefix blocks do not belong to its requests.");
-  }
+  refuse_if(prefixes.start.size() != requests.size() + 1 || prefixes.start.front() != 0 ||
+                prefixes.start.back() != std::ssize(prefixes.ids) ||
+                !std::is_sorted(prefixes.start.begin(), prefixes.start.end()),
+            {source, 0, ""}, "the prefix blocks do not belong to its requests.");
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const auto blocks = static_cast<std::int64_t>(prefixes.of(i).size());
     const std::int64_t tokens = std::int64_t{requests[i].input_tokens} + requests[i].output_tokens - 1;

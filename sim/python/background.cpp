@@ -5,6 +5,7 @@
 #include <future>
 #include <thread>
 
+#include "sim/core/refuse.h"
 #include "sim/python/bindings.h"
 
 namespace epsim::python {
@@ -17,10 +18,8 @@ std::size_t cores() { return std::max(1U, std::thread::hardware_concurrency()); 
 }  // namespace
 
 void in_background(int threads, const py::object& progress, const std::function<void(const Follow&)>& work) {
-  if (threads < 0 || threads > 4096) {
-    throw InputError({"", 0, "threads"},
-                     std::to_string(threads) + " is not a number of threads from 0 (all cores) to 4096.");
-  }
+  refuse_if(threads < 0 || threads > 4096, "threads",
+            std::to_string(threads) + " is not a number of threads from 0 (all cores) to 4096.");
   std::atomic<bool> stop{false};
   Tally tally;
   std::exception_ptr raised;  // by Ctrl-C or by `progress`

@@ -1,6 +1,7 @@
 // Should EPLB be on? Of recorded counts.
 #include "sim/study/diagnosis.h"
 
+#include "sim/core/refuse.h"
 #include "sim/python/bindings.h"
 #include "sim/report/diagnosis_report.h"
 #include "sim/study/job_runner.h"
@@ -16,9 +17,7 @@ struct Diagnosed {
 };
 
 Diagnosed diagnose_counts(const DiagnosisRequest& request, double worth, int threads) {
-  if (!(worth >= 0 && worth < 100)) {
-    throw InputError({"", 0, "worth"}, "a gain in per cent from 0 to 100, as in 2.5.");
-  }
+  refuse_if(!(worth >= 0 && worth < 100), "worth", "a gain in per cent from 0 to 100, as in 2.5.");
   Diagnosed out;
   in_background(threads, py::none(), [&](const Follow& follow) {
     DiagnosisQuestion question = read_question(request);

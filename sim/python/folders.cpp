@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "sim/core/files.h"
+#include "sim/core/refuse.h"
 #include "sim/python/bindings.h"
 #include "sim/report/capacity_report.h"
 #include "sim/report/capacity_words.h"
@@ -65,18 +66,13 @@ std::vector<SweepAxis> axes_of(const py::list& vary) {
     const auto [key, values] = item.cast<std::pair<std::string, std::vector<std::string>>>();
     SweepAxis& axis = out.emplace_back(SweepAxis{key, {}});
     for (const std::string& value : values) {
-      if (value.empty() || std::find(axis.values.begin(), axis.values.end(), value) != axis.values.end()) {
-        throw InputError({"", 0, key}, value.empty() ? "a value is empty." : "the value " + value + " is given twice.");
-      }
+      refuse_if(value.empty() || std::find(axis.values.begin(), axis.values.end(), value) != axis.values.end(), key,
+                value.empty() ? "a value is empty." : "the value " + value + " is given twice.");
       axis.values.push_back(value);
     }
-    if (axis.values.empty()) {
-      throw InputError({"", 0, key}, "there are no values to take.");
-    }
+    refuse_if(axis.values.empty(), key, "there are no values to take.");
   }
-  if (out.empty()) {
-    throw InputError({"", 0, "vary"}, "name what varies, as in {\"requests.rate\": [\"4/s\", \"8/s\"]}.");
-  }
+  refuse_if(out.empty(), "vary", "name what varies, as in {\"requests.rate\": [\"4/s\", \"8/s\"]}.");
   return out;
 }
 
@@ -103,18 +99,12 @@ FolderStudy run_sweep_study(const Document& document, const py::list& vary, cons
       request.own_policies.emplace(policy.label, python_policy(policy));
     }
   }
-  if (!request.own_policies.empty() && !folder.empty()) {
-    throw InputError(
-        {"", 0, "folder"},
-        "points of a function cannot be recognised later, so none are kept: leave `folder` out, and save() the "
-        "result.");
-  }
-  if (document.has_own_loads()) {
-    throw InputError({"", 0, "loads"}, "a sweep reads the scenario's file again for each point, and its `loads`.");
-  }
-  if (measure != "run" && measure != "goodput") {
-    throw InputError({"", 0, "measure"}, unknown_name("measure", measure, {"run", "goodput"}));
-  }
+  refuse_if(
+      !request.own_policies.empty() && !folder.empty(), "folder",
+      "points of a function cannot be recognised later, so none are kept: leave `folder` out, and save() the result.");
+  refuse_if(document.has_own_loads(), "loads",
+            "a sweep reads the scenario's file again for each point, and its `loads`.");
+  refuse_if(measure != "run" && measure != "goodput", "measure", unknown_name("measure", measure, {"run", "goodput"}));
   request.measure = measure == "run" ? SweepMeasure::kRun : SweepMeasure::kGoodput;
   request.goodput.tolerance = tolerance;
   if (!slo.empty()) {

@@ -1,6 +1,7 @@
 // Policies alone: a plan from loads, and how well plans balance.
 #include "policies/plan_tools.h"
 #include "sim/core/files.h"
+#include "sim/core/refuse.h"
 #include "sim/python/bindings.h"
 #include "sim/report/folder_report.h"
 #include "sim/verbs/balance.h"
@@ -22,9 +23,7 @@ std::shared_ptr<Plan> make_python_plan(const std::string& text, const PolicyGive
   auto out = std::make_shared<Plan>();
   out->request = read_plan_request(Config::from_text(text, "plan"));
   if (given.is_python()) {
-    if (!given.per_step.is_none()) {
-      throw InputError({"", 0, "policy"}, "a policy that acts in every step plans nothing ahead.");
-    }
+    refuse_if(!given.per_step.is_none(), "policy", "a policy that acts in every step plans nothing ahead.");
     out->request.policy = given.label;
     out->request.placement = python_placement(given.label, given.function);
   }

@@ -9,6 +9,7 @@
 #include "models/catalogue/model_catalogue.h"
 #include "policies/registry.h"
 #include "sim/cluster/run_policy.h"
+#include "sim/core/refuse.h"
 #include "sim/report/run_info.h"
 #include "sim/scenario/compared_policies.h"
 #include "sim/scenario/read_scenario.h"
@@ -22,9 +23,8 @@ namespace {
 constexpr int kMostSeedsHere = 100;  // as the program's --seeds
 
 void check_seeds(int seeds) {
-  if (seeds < 1 || seeds > kMostSeedsHere) {
-    throw InputError({"", 0, "seeds"}, fmt::format("{} seeds; 1 to {} are allowed.", seeds, kMostSeedsHere));
-  }
+  refuse_if(seeds < 1 || seeds > kMostSeedsHere, "seeds",
+            fmt::format("{} seeds; 1 to {} are allowed.", seeds, kMostSeedsHere));
 }
 
 // Adds what tells gains apart (references_for), unless only the given ones are to run. Without the interpreter's lock.
@@ -155,12 +155,9 @@ SearchedGoodput search(const Document& document, const py::list& policies, const
   std::vector<PolicyGiven> given = policies_given(policies);
   const bool any_python =
       std::any_of(given.begin(), given.end(), [](const auto& policy) { return policy.is_python(); });
-  if (!folder.empty() && (any_python || document.has_own_loads())) {
-    throw InputError(
-        {"", 0, "folder"},
-        "searches of a Python function (a policy, or with_loads()) cannot be recognised later, so none are "
-        "kept: leave `folder` out, and save() the result.");
-  }
+  refuse_if(!folder.empty() && (any_python || document.has_own_loads()), "folder",
+            "searches of a Python function (a policy, or with_loads()) cannot be recognised later, so none are kept: "
+            "leave `folder` out, and save() the result.");
   SearchedGoodput out;
   GoodputOptions& options = out.study.options;
   options.rates = rates;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "sim/core/refuse.h"
 #include "sim/python/bindings.h"
 #include "traces/commands/trace_commands.h"
 #include "traces/export/exporter.h"
@@ -129,21 +130,18 @@ void check_format(const std::string& format) {
   for (const TraceExporter& exporter : trace_exporters()) {
     known.emplace_back(exporter.name);
   }
-  if (std::find(known.begin(), known.end(), format) == known.end()) {
-    throw InputError({"", 0, "format"}, unknown_name("format", format, known));
-  }
+  refuse_if(std::find(known.begin(), known.end(), format) == known.end(), "format",
+            unknown_name("format", format, known));
 }
 
 // In our format, or as a file of another program's.
 void save(const Trace& t, const std::string& to, const std::string& format, bool overwrite) {
   const py::gil_scoped_release unlock;
   check_format(format);
-  if (fs::exists(to) && !overwrite) {
-    throw InputError({to, 0, ""}, "the file exists; name another, or pass overwrite=True.");
-  }
-  if (const fs::path folder = fs::absolute(to).parent_path(); !fs::is_directory(folder)) {
-    throw InputError({to, 0, ""}, "there is no folder " + folder.string() + " to write to; make it first.");
-  }
+  refuse_if(fs::exists(to) && !overwrite, {to, 0, ""}, "the file exists; name another, or pass overwrite=True.");
+  const fs::path folder = fs::absolute(to).parent_path();
+  refuse_if(!fs::is_directory(folder), {to, 0, ""},
+            "there is no folder " + folder.string() + " to write to; make it first.");
   if (format != "epsim") {
     return trace_convert(t.path, format, to);
   }

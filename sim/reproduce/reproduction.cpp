@@ -8,6 +8,7 @@
 
 #include "sim/core/files.h"
 #include "sim/core/mapped.h"
+#include "sim/core/refuse.h"
 #include "sim/report/folder_report.h"
 #include "sim/reproduce/evaluate.h"
 #include "sim/reproduce/gather.h"
@@ -47,26 +48,19 @@ std::vector<PaperClaim> chosen_claims(const PaperStudy& paper, const std::option
   std::vector<PaperClaim> out;
   for (const std::string& id : *only) {
     const auto found = std::ranges::find(all, id, &PaperClaim::id);
-    if (found == all.end()) {
-      throw InputError({"", 0, "only"}, unknown_name("claim", id, names));
-    }
-    if (std::any_of(out.begin(), out.end(), [&](const PaperClaim& c) { return c.id == id; })) {
-      throw InputError({"", 0, "only"}, fmt::format("{} is there twice; name each claim once.", id));
-    }
+    refuse_if(found == all.end(), "only", unknown_name("claim", id, names));
+    refuse_if(std::any_of(out.begin(), out.end(), [&](const PaperClaim& c) { return c.id == id; }), "only",
+              fmt::format("{} is there twice; name each claim once.", id));
     out.push_back(*found);
   }
-  if (out.empty()) {
-    throw InputError({"", 0, "only"}, "it names no claim; give ids, as in --only C09,C17.");
-  }
+  refuse_if(out.empty(), "only", "it names no claim; give ids, as in --only C09,C17.");
   return out;
 }
 
 GatherOptions study_options(const PaperStudy& paper, const ReproductionRequest& request) {
   GatherOptions out;
   out.seeds = request.seeds.value_or(request.quick ? 1 : paper.seeds);
-  if (out.seeds < 1 || out.seeds > 100) {
-    throw InputError({"", 0, "seeds"}, fmt::format("{} seeds; 1 to 100 are allowed.", out.seeds));
-  }
+  refuse_if(out.seeds < 1 || out.seeds > 100, "seeds", fmt::format("{} seeds; 1 to 100 are allowed.", out.seeds));
   out.goodput = request.quick ? paper.quick_goodput : paper.goodput;
   out.overrides = request.quick ? paper.quick_set : std::vector<std::string>{};  // the caller's own come later and win
   out.overrides.insert(out.overrides.end(), request.overrides.begin(), request.overrides.end());
@@ -166,31 +160,26 @@ std::vector<std::string> claims_lost(const fs::path& folder, const std::vector<P
 
 // A result is not to shrink to the claims asked for now.
 void check_keeps_claims(const fs::path& folder, const std::vector<PaperClaim>& claims) {
-  if (const std::vector<std::string> lost = claims_lost(folder, claims); !lost.empty()) {
-    throw InputError({"", 0, "only"},
-                     fmt::format("{} has a result with {} too, which would be lost. Name another folder with -o, or "
-                                 "leave --only out: finished searches are not made again.",
-                                 folder.string(), fmt::join(lost, ", ")));
-  }
+  const std::vector<std::string> lost = claims_lost(folder, claims);
+  refuse_if(!lost.empty(), "only",
+            fmt::format("{} has a result with {} too, which would be lost. Name another folder with -o, or leave "
+                        "--only out: finished searches are not made again.",
+                        folder.string(), fmt::join(lost, ", ")));
 }
 
 // Nothing that was asked for can be told: a success would say nothing.
 void check_tells_something(const PaperStudy& paper, const ReproductionRequest& request,
                            const std::vector<PaperClaim>& claims, const PaperNeeds& needs) {
-  if (request.sensitivity && (paper.changes.empty() || paper.sensitivity_setups.empty())) {
-    throw InputError({"", 0, "sensitivity"},
-                     fmt::format("{} changes no input of any setup: its `sensitivity` needs `setups` and `changes` "
-                                 "(docs/your-paper.md).",
-                                 paper.name));
-  }
-  if (needs.empty() && !request.only) {
-    throw InputError({"", 0, request.quick ? "quick" : ""},
-                     request.quick
-                         ? fmt::format("{} names no setups for --quick (`quick.setups`) that its claims need; "
-                                       "run without it.",
-                                       paper.name)
-                         : paper.name + " has no claim with a figure to run.");
-  }
+  refuse_if(
+      request.sensitivity && (paper.changes.empty() || paper.sensitivity_setups.empty()), "sensitivity",
+      fmt::format(
+          "{} changes no input of any setup: its `sensitivity` needs `setups` and `changes` (docs/your-paper.md).",
+          paper.name));
+  refuse_if(needs.empty() && !request.only, request.quick ? "quick" : "",
+            request.quick
+                ? fmt::format("{} names no setups for --quick (`quick.setups`) that its claims need; run without it.",
+                              paper.name)
+                : paper.name + " has no claim with a figure to run.");
   if (needs.empty()) {
     const bool figures =
         std::any_of(claims.begin(), claims.end(), [](const PaperClaim& c) { return !c.figures.empty(); });
@@ -269,11 +258,9 @@ fs::path claims_file(const std::string& paper) {
 
 Reproduction reproduce(const PaperStudy& paper, const ReproductionRequest& request, const fs::path& folder,
                        const ReproductionControl& control) {
-  if (!control.sharing.shard.whole() && request.sensitivity) {
-    throw InputError({"", 0, "shard"},
-                     "--sensitivity is not split into parts: start the command several times with the "
-                     "same -o instead, and the processes share the work.");
-  }
+  refuse_if(!control.sharing.shard.whole() && request.sensitivity, "shard",
+            "--sensitivity is not split into parts: start the command several times with the same -o instead, and the "
+            "processes share the work.");
   const bool quick = request.quick;
   const PaperScope scope{quick ? std::optional(paper.quick_setups) : std::nullopt};
   const std::vector<PaperClaim> claims = chosen_claims(paper, request.only);

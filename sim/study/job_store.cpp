@@ -19,6 +19,7 @@
 
 #include "sim/core/error.h"
 #include "sim/core/files.h"
+#include "sim/core/refuse.h"
 #include "sim/study/job_folder.h"
 #include "sim/study/mpi_farm.h"
 
@@ -421,11 +422,9 @@ void JobStore::drop(const std::string& label) const {
   }
   folder.refresh(work_->own());
   const JobFolder::Pack* other = work_->other();
-  if (other != nullptr || !work_->claim(kMergeUnit)) {
-    throw InputError({path_.string(), 0, ""},
-                     fmt::format("another process works on this {}{}; wait for it.", kind_.what,
-                                 other != nullptr ? fmt::format(" ({})", name_of(other->writer)) : ""));
-  }
+  refuse_if(other != nullptr || !work_->claim(kMergeUnit), {path_.string(), 0, ""},
+            fmt::format("another process works on this {}{}; wait for it.", kind_.what,
+                        other != nullptr ? fmt::format(" ({})", name_of(other->writer)) : ""));
   work_->merge(label);
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "policies/placement/craft/layout.h"
+#include "sim/core/refuse.h"
 #include "sim/core/text.h"
 
 namespace epsim {
@@ -40,11 +41,7 @@ std::optional<int> read_factor(ConfigReader& in) {
 }
 
 void check_craft(const CraftOptions& options, const LoadWindow& load, const ClusterShape& shape) {
-  const auto require = [&](bool holds, const std::string& problem) {
-    if (!holds) {
-      throw InputError(options.place, problem);
-    }
-  };
+  const auto require = [&](bool holds, const std::string& problem) { refuse_if(!holds, options.place, problem); };
   require(shape.gpus > 0 && shape.gpus_per_node > 0 && shape.gpus % shape.gpus_per_node == 0,
           fmt::format("{} GPUs do not divide into nodes of {}; the GPUs must be a multiple of a node's.", shape.gpus,
                       shape.gpus_per_node));
@@ -59,13 +56,10 @@ void check_craft(const CraftOptions& options, const LoadWindow& load, const Clus
 // Hierarchical placement takes whole groups to nodes.
 CraftLayout layout_of(const CraftOptions& options, int experts, const ClusterShape& shape) {
   const bool possible = experts % options.groups == 0 && options.groups % shape.nodes() == 0;
-  if (options.mode == EplbMode::kHierarchical && !possible) {
-    throw InputError(
-        options.place,
-        fmt::format("hierarchical mode puts whole groups on nodes: num_groups must divide {} experts and be "
-                    "a multiple of {} nodes, and {} is not; or use mode global.",
-                    experts, shape.nodes(), options.groups));
-  }
+  refuse_if(options.mode == EplbMode::kHierarchical && !possible, options.place,
+            fmt::format("hierarchical mode puts whole groups on nodes: num_groups must divide {} experts and be a "
+                        "multiple of {} nodes, and {} is not; or use mode global.",
+                        experts, shape.nodes(), options.groups));
   return {.gpus = shape.gpus,
           .gpus_per_node = shape.gpus_per_node,
           .hierarchical = options.mode != EplbMode::kGlobal && possible,

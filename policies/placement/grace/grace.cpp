@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "sim/core/refuse.h"
 #include "sim/core/text.h"
 #include "sim/domain/affinity.h"
 
@@ -94,23 +95,15 @@ LayerPlan place_layer(const Grouping& groups, const GraceCopies& copies) {
 }
 
 void check_grace(const GraceOptions& options, const LoadWindow& load, const ClusterShape& shape) {
-  if (load.affinity() == nullptr) {
-    throw InputError(
-        options.place,
-        "grace groups experts that serve the same tokens, which loads alone do not show; give a routing trace "
-        "with the expert ids of every token, or affinity_tokens where plan_loads are of kind model.");
-  }
-  if (shape.gpus <= 0 || shape.gpus_per_node <= 0 || shape.gpus % shape.gpus_per_node != 0) {
-    throw InputError(options.place,
-                     fmt::format("{} GPUs do not divide into nodes of {}; the GPUs must be a multiple of a "
-                                 "node's.",
-                                 shape.gpus, shape.gpus_per_node));
-  }
-  if (load.experts() < shape.gpus) {
-    throw InputError(options.place, fmt::format("{} experts on {} GPUs leave GPUs without an expert; the GPUs must not "
-                                                "outnumber the experts.",
-                                                load.experts(), shape.gpus));
-  }
+  refuse_if(load.affinity() == nullptr, options.place,
+            "grace groups experts that serve the same tokens, which loads alone do not show; give a routing trace with "
+            "the expert ids of every token, or affinity_tokens where plan_loads are of kind model.");
+  refuse_if(shape.gpus <= 0 || shape.gpus_per_node <= 0 || shape.gpus % shape.gpus_per_node != 0, options.place,
+            fmt::format("{} GPUs do not divide into nodes of {}; the GPUs must be a multiple of a node's.", shape.gpus,
+                        shape.gpus_per_node));
+  refuse_if(load.experts() < shape.gpus, options.place,
+            fmt::format("{} experts on {} GPUs leave GPUs without an expert; the GPUs must not outnumber the experts.",
+                        load.experts(), shape.gpus));
   if (std::int64_t{options.max_experts_per_gpu.value_or(load.experts())} * shape.gpus < load.experts()) {
     throw InputError(
         options.place,
