@@ -168,16 +168,12 @@ void check_size(const Flow& flow) {
   }
 }
 
-// All flows by the limiting links of their routes, in the order of those links. Adds up what every link carries.
-std::map<std::vector<int>, FlowClass> classify(const Topology& topology, std::span<const Flow> flows,
-                                               std::vector<Bytes>& link_bytes) {
+// All flows by the limiting links of their routes, in the order of those links.
+std::map<std::vector<int>, FlowClass> classify(const Topology& topology, std::span<const Flow> flows) {
   std::map<std::vector<int>, FlowClass> classes;
   for (std::size_t f = 0; f < flows.size(); ++f) {
     check_size(flows[f]);
     std::vector<int> links = topology.route(flows[f].from, flows[f].to);
-    for (const int link : links) {
-      link_bytes[link] += flows[f].bytes;
-    }
     std::erase_if(links, [&](int link) { return topology.links()[link].rate == kUnlimited; });
     if (!links.empty() && flows[f].bytes.count() > 0) {
       FlowClass& flow_class = classes[links];
@@ -228,23 +224,11 @@ std::vector<Component> components_of(const Topology& topology, std::map<std::vec
 MaxMinResult max_min(const Topology& topology, std::span<const Flow> flows) {
   MaxMinResult out;
   out.finish.resize(flows.size());
-  out.link_bytes.resize(topology.links().size());
-  for (Component& component : components_of(topology, classify(topology, flows, out.link_bytes))) {
+  for (Component& component : components_of(topology, classify(topology, flows))) {
     out.events += component.run(out.finish);
   }
   for (const Seconds end : out.finish) {
     out.time = std::max(out.time, end);
-  }
-  Seconds longest{};
-  for (std::size_t link = 0; link < out.link_bytes.size(); ++link) {
-    out.link_busy.push_back(out.link_bytes[link] / topology.links()[link].rate);
-    if (out.link_busy.back() > longest * (1.0 + kEnded)) {
-      longest = out.link_busy.back();
-      out.bottleneck = static_cast<int>(link);
-    }
-  }
-  if (out.bottleneck >= 0) {
-    out.bottleneck_name = topology.links()[out.bottleneck].name;
   }
   return out;
 }

@@ -12,7 +12,6 @@
 #pragma once
 
 #include <span>
-#include <string>
 #include <vector>
 
 #include "models/network/topology.h"
@@ -27,12 +26,7 @@ struct Flow {
 struct MaxMinResult {
   Seconds time{};               // until the last flow has ended
   std::vector<Seconds> finish;  // [flow]; 0 for a flow of nothing, to its own GPU, or over unlimited links alone
-  // In the order of Topology::links().
-  std::vector<Bytes> link_bytes;
-  std::vector<Seconds> link_busy;  // bytes / rate: how long the link works at full rate; never more than `time`
-  int bottleneck = -1;             // the link that is busy longest, the first of equal ones; -1 when nothing moved
-  std::string bottleneck_name;     // empty when nothing moved
-  int events = 0;                  // times at which flows ended
+  int events = 0;               // times at which flows ended
 };
 
 // Equal input gives equal results to the bit. Throws InputError when a flow names a GPU that does not exist or has a
