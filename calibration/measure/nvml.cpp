@@ -40,7 +40,7 @@ struct Nvml::Calls {
 };
 
 namespace {
-constexpr int kSmClock = 1, kMemoryClock = 2;
+constexpr int kSmClock = 1;
 }
 
 Nvml::Nvml(const std::string& pci_bus_id, const std::string& library) : calls_(std::make_unique<Calls>()) {
@@ -82,7 +82,6 @@ NvmlState Nvml::state() const {
   unsigned mhz = 0;
   unsigned long long reasons = 0;
   out.sm_mhz = calls_->clock(calls_->device, kSmClock, &mhz) == 0 ? mhz : 0;
-  out.memory_mhz = calls_->clock(calls_->device, kMemoryClock, &mhz) == 0 ? mhz : 0;
   out.throttle = calls_->throttle(calls_->device, &reasons) == 0 ? reasons & kThrottleBits : 0;
   return out;
 }

@@ -15,8 +15,8 @@ namespace epsim::measure {
 inline constexpr std::uint64_t kThrottleBits = ~std::uint64_t{3};
 
 struct NvmlState {
-  double sm_mhz = 0, memory_mhz = 0;  // 0: not known
-  std::uint64_t throttle = 0;         // kThrottleBits only
+  double sm_mhz = 0;           // 0: not known
+  std::uint64_t throttle = 0;  // kThrottleBits only
 };
 
 class Nvml {
