@@ -137,8 +137,8 @@ class Views {
   }
   // One field of each row.
   template <class Value, class Row, class Field>
-  py::array column(const std::vector<Row>& rows, const Field& field) const {
-    const Value* first = rows.empty() ? nullptr : reinterpret_cast<const Value*>(&field(rows.front()));
+  py::array column(const std::vector<Row>& rows, Field Row::*field) const {
+    const Value* first = rows.empty() ? nullptr : reinterpret_cast<const Value*>(&(rows.front().*field));
     return of<Value>({static_cast<py::ssize_t>(rows.size())}, {static_cast<py::ssize_t>(sizeof(Row))}, first);
   }
   template <class Value>

@@ -76,8 +76,7 @@ py::array ranks_of(const std::vector<RequestRecord>& rows) {
 }
 
 // Zeros, all of them the same one, where no request has any.
-template <class Field>
-py::array extras_column(const Views& views, const RequestRecords& requests, const Field& field) {
+py::array extras_column(const Views& views, const RequestRecords& requests, std::int32_t RequestExtras::*field) {
   static constexpr std::int32_t kNone = 0;
   return requests.all_extras().empty() ? views.of<std::int32_t>({std::ssize(requests)}, {0}, &kNone)
                                        : views.column<std::int32_t>(requests.all_extras(), field);
@@ -89,26 +88,16 @@ py::dict requests_of(const std::shared_ptr<const RunResult>& run) {
   using R = RequestRecord;
   py::dict out;
   out["dp_rank"] = ranks_of(rows);
-  out["state"] = views.column<std::uint8_t>(
-      rows, [](const R& r) -> auto& { return r.state; });
-  out["input_tokens"] = views.column<std::int32_t>(
-      rows, [](const R& r) -> auto& { return r.input_tokens; });
-  out["output_tokens"] = views.column<std::int32_t>(
-      rows, [](const R& r) -> auto& { return r.output_tokens; });
-  out["cached_tokens"] = extras_column(
-      views, run->requests, [](const RequestExtras& e) -> auto& { return e.cached_tokens; });
-  out["arrival_ps"] = views.column<std::int64_t>(
-      rows, [](const R& r) -> auto& { return r.arrival; });
-  out["admitted_ps"] = views.column<std::int64_t>(
-      rows, [](const R& r) -> auto& { return r.admitted; });
-  out["first_token_ps"] = views.column<std::int64_t>(
-      rows, [](const R& r) -> auto& { return r.first_token; });
-  out["finished_ps"] = views.column<std::int64_t>(
-      rows, [](const R& r) -> auto& { return r.finished; });
-  out["retractions"] = extras_column(
-      views, run->requests, [](const RequestExtras& e) -> auto& { return e.retractions; });
-  out["retries"] = extras_column(
-      views, run->requests, [](const RequestExtras& e) -> auto& { return e.retries; });
+  out["state"] = views.column<std::uint8_t>(rows, &R::state);
+  out["input_tokens"] = views.column<std::int32_t>(rows, &R::input_tokens);
+  out["output_tokens"] = views.column<std::int32_t>(rows, &R::output_tokens);
+  out["cached_tokens"] = extras_column(views, run->requests, &RequestExtras::cached_tokens);
+  out["arrival_ps"] = views.column<std::int64_t>(rows, &R::arrival);
+  out["admitted_ps"] = views.column<std::int64_t>(rows, &R::admitted);
+  out["first_token_ps"] = views.column<std::int64_t>(rows, &R::first_token);
+  out["finished_ps"] = views.column<std::int64_t>(rows, &R::finished);
+  out["retractions"] = extras_column(views, run->requests, &RequestExtras::retractions);
+  out["retries"] = extras_column(views, run->requests, &RequestExtras::retries);
   return out;
 }
 
@@ -117,22 +106,14 @@ py::dict series_of(const std::shared_ptr<const RunResult>& run) {
   const std::vector<SeriesPoint>& rows = run->series.points;
   using P = SeriesPoint;
   py::dict out;
-  out["start_s"] = views.column<double>(
-      rows, [](const P& p) -> auto& { return p.start; });
-  out["length_s"] = views.column<double>(
-      rows, [](const P& p) -> auto& { return p.length; });
-  out["running_requests"] = views.column<double>(
-      rows, [](const P& p) -> auto& { return p.running; });
-  out["queued_requests"] = views.column<double>(
-      rows, [](const P& p) -> auto& { return p.queued; });
-  out["kv_use_share"] = views.column<double>(
-      rows, [](const P& p) -> auto& { return p.kv_use; });
-  out["output_tokens"] = views.column<std::int64_t>(
-      rows, [](const P& p) -> auto& { return p.output_tokens; });
-  out["first_tokens"] = views.column<std::int64_t>(
-      rows, [](const P& p) -> auto& { return p.first_tokens; });
-  out["ttft_sum_s"] = views.column<double>(
-      rows, [](const P& p) -> auto& { return p.ttft_sum; });
+  out["start_s"] = views.column<double>(rows, &P::start);
+  out["length_s"] = views.column<double>(rows, &P::length);
+  out["running_requests"] = views.column<double>(rows, &P::running);
+  out["queued_requests"] = views.column<double>(rows, &P::queued);
+  out["kv_use_share"] = views.column<double>(rows, &P::kv_use);
+  out["output_tokens"] = views.column<std::int64_t>(rows, &P::output_tokens);
+  out["first_tokens"] = views.column<std::int64_t>(rows, &P::first_tokens);
+  out["ttft_sum_s"] = views.column<double>(rows, &P::ttft_sum);
   return out;
 }
 
