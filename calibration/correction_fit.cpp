@@ -5,11 +5,13 @@
 #include <cmath>
 
 #include "sim/core/check.h"
+#include "sim/core/mapped.h"
 
 namespace epsim {
 namespace {
 
 constexpr double kHuber = 0.1;
+constexpr double kSmoothness = 0.1;
 constexpr int kReweightings = 6;
 constexpr double kTether = 1e-3;  // holds knots that no sample touches near their neighbours' line, and the rest near 0
 
@@ -70,24 +72,19 @@ std::array<std::size_t, 4> knot_limits(OpKind kind) {
 }
 
 LogGrid fit_correction(std::span<const CorrectionSample> samples, const std::vector<std::string>& axes,
-                       const std::array<std::size_t, 4>& limits, double smoothness) {
+                       const std::array<std::size_t, 4>& limits) {
   EPSIM_CHECK(!samples.empty() && !axes.empty(), "a correction is fitted to samples");
   std::vector<LogGrid::Axis> all;
   for (std::size_t a = 0; a < axes.size(); ++a) {
-    std::vector<double> values;
-    for (const CorrectionSample& s : samples) {
-      values.push_back(s.place[a]);
-    }
-    all.push_back({axes[a], choose_knots(std::move(values), limits[a])});
+    all.push_back(
+        {axes[a], choose_knots(mapped(samples, [&](const CorrectionSample& s) { return s.place[a]; }), limits[a])});
   }
   LogGrid grid(std::move(all));
   const auto size = static_cast<Eigen::Index>(grid.values().size());
   Eigen::MatrixXd fixed = Eigen::MatrixXd::Identity(size, size) * kTether;
-  add_smoothness(grid, smoothness, fixed);
-  std::vector<LogGrid::Corners> corners;
-  for (const CorrectionSample& s : samples) {
-    corners.push_back(grid.corners(s.place));
-  }
+  add_smoothness(grid, kSmoothness, fixed);
+  const std::vector<LogGrid::Corners> corners =
+      mapped(samples, [&](const CorrectionSample& s) { return grid.corners(s.place); });
   for (int round = 0; round < kReweightings; ++round) {
     Eigen::MatrixXd normal = fixed;
     Eigen::VectorXd right = Eigen::VectorXd::Zero(size);

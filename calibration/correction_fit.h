@@ -19,10 +19,10 @@ struct CorrectionSample {
 // At most so many knots per axis of an operator.
 std::array<std::size_t, 4> knot_limits(OpKind kind);
 
-// Minimises the sum of squared residuals over the samples plus `smoothness` times the squared second differences of the
-// grid; residuals beyond 0.1 count linearly (Huber 1964). Knots lie at the samples' own values where these are few,
+// Minimises the sum of squared residuals over the samples plus a tenth of the squared second differences of the grid;
+// residuals beyond 0.1 count linearly (Huber 1964). Knots lie at the samples' own values where these are few,
 // else evenly between the least and the greatest.
 LogGrid fit_correction(std::span<const CorrectionSample> samples, const std::vector<std::string>& axes,
-                       const std::array<std::size_t, 4>& limits, double smoothness);
+                       const std::array<std::size_t, 4>& limits);
 
 }  // namespace epsim

@@ -11,14 +11,17 @@
 #include "calibration/correction_fit.h"
 #include "models/catalogue/profiles.h"
 #include "sim/core/check.h"
+#include "sim/core/choice.h"
 #include "sim/core/error.h"
 #include "sim/core/fingerprint.h"
+#include "sim/core/mapped.h"
 #include "sim/core/refuse.h"
 
 namespace epsim {
 namespace {
 
-constexpr std::ptrdiff_t kWidthFolds = 5;  // parts of the measured sizes of experts, each of which is left out once
+constexpr std::size_t kMostTraining = 16384;  // points; more are thinned by their hash
+constexpr std::ptrdiff_t kWidthFolds = 5;     // parts of the measured sizes of experts, each of which is left out once
 constexpr double kTiles[] = {1, 16, 32, 64, 128, 256};
 constexpr std::array<std::size_t, 4> kShapeKnots{18, 3, 1, 1}, kStepKnots{80, 1, 1, 1};
 
@@ -109,7 +112,7 @@ CorrectionSample correction_sample(const FittedOp& op, const Sample& s, std::siz
 }
 
 // What each measured size of experts takes beyond the correction for all.
-void fit_shapes(FittedOp& op, std::span<const Sample* const> training, double smoothness) {
+void fit_shapes(FittedOp& op, std::span<const Sample* const> training) {
   std::map<std::pair<double, double>, std::vector<CorrectionSample>> by_shape;
   for (const Sample* s : training) {
     const OpPlace place = op_place(op.kind, s->parameters, op.rates);
@@ -120,25 +123,25 @@ void fit_shapes(FittedOp& op, std::span<const Sample* const> training, double sm
   const OpInfo& info = op_info(op.kind);
   const std::vector<std::string> names{std::string(info.axes.front()), std::string(info.axes.back())};
   for (const auto& [shape, samples] : by_shape) {  // priced before the first of them is there
-    op.shapes.push_back({shape.first, shape.second, fit_correction(samples, names, kShapeKnots, smoothness)});
+    op.shapes.push_back({shape.first, shape.second, fit_correction(samples, names, kShapeKnots)});
   }
 }
 
 // What single sizes along the first axis take beyond the smooth correction: kernels change at whole tiles and at the
 // buckets of their tuners.
-void fit_steps(FittedOp& op, std::span<const Sample* const> training, double smoothness) {
+void fit_steps(FittedOp& op, std::span<const Sample* const> training) {
   std::vector<CorrectionSample> samples;
   for (const Sample* s : training) {
     const OpPlace place = op_place(op.kind, s->parameters, op.rates);
     samples.push_back({{place.axes[0]}, std::log(s->time / op.price(s->parameters).time.count())});
   }
-  op.steps = fit_correction(samples, {std::string(op_info(op.kind).axes[0])}, kStepKnots, smoothness);
+  op.steps = fit_correction(samples, {std::string(op_info(op.kind).axes[0])}, kStepKnots);
 }
 
 // Too few points tell nothing of how kernels differ from the physical terms by shape.
 constexpr std::size_t kFewestToCorrect = 20;
 
-void fit_corrections(FittedOp& op, std::span<const Sample* const> training, const OpFitOptions& options) {
+void fit_corrections(FittedOp& op, std::span<const Sample* const> training) {
   const OpInfo& info = op_info(op.kind);
   const std::size_t axes = count_names(info.axes);
   if (training.size() < kFewestToCorrect) {
@@ -149,41 +152,39 @@ void fit_corrections(FittedOp& op, std::span<const Sample* const> training, cons
     op.correction = LogGrid(std::move(one_cell));
     return;
   }
-  std::vector<CorrectionSample> samples;
-  for (const Sample* s : training) {
-    samples.push_back(correction_sample(op, *s, axes));
-  }
+  const std::vector<CorrectionSample> samples =
+      mapped(training, [&](const Sample* s) { return correction_sample(op, *s, axes); });
   const std::vector<std::string> names(info.axes.begin(), info.axes.begin() + static_cast<std::ptrdiff_t>(axes));
-  op.correction = fit_correction(samples, names, knot_limits(op.kind), options.smoothness);
+  op.correction = fit_correction(samples, names, knot_limits(op.kind));
   op.supported.assign(op.correction.values().size(), false);  // set once the fit is chosen
   op.shapes.clear();
   op.steps.reset();
   if (op.kind == OpKind::kGroupedGemm) {
-    fit_shapes(op, training, options.smoothness);
+    fit_shapes(op, training);
   }
   if (op.kind == OpKind::kDenseGemm) {
-    fit_steps(op, training, options.smoothness);
+    fit_steps(op, training);
   }
+}
+
+double error_of(const FittedOp& op, const Sample& s) {
+  return std::fabs(op.price(s.parameters).time.count() / s.time - 1);
 }
 
 // Median plus a quarter of the 95th percentile over the training points: what a tile height is chosen by.
 double training_score(const FittedOp& op, std::span<const Sample* const> training) {
-  std::vector<double> errors;
-  for (const Sample* s : training) {
-    errors.push_back(std::fabs(op.price(s->parameters).time.count() / s->time - 1));
-  }
-  const ErrorSummary summary = summarise_errors(std::move(errors));
+  const ErrorSummary summary = summarise_errors(mapped(training, [&](const Sample* s) { return error_of(op, *s); }));
   return summary.median + summary.p95 / 4;
 }
 
-void fit_best_tile(FittedOp& op, std::span<const Sample* const> training, const OpFitOptions& options) {
+void fit_best_tile(FittedOp& op, std::span<const Sample* const> training) {
   const bool tiled = op.kind == OpKind::kGroupedGemm || op.kind == OpKind::kDenseGemm;
   FittedOp best;
   double least = std::numeric_limits<double>::infinity();
   for (const double tile : kTiles) {
     op.rates.tile_rows = tile;
     fit_terms(op, training);
-    fit_corrections(op, training, options);
+    fit_corrections(op, training);
     const double score = training_score(op, training);
     if (score < least) {
       least = score;
@@ -215,20 +216,18 @@ bool is_skewed(const FittedOp& op, const Sample& s) {
   return op.kind == OpKind::kGroupedGemm && s.parameters[2] > std::ceil(s.parameters[0] / s.parameters[1]);
 }
 
-void state_errors(FitResult& result, std::span<const Sample> samples) {
+void state_errors(FittedOp& op, std::span<const Sample> samples) {
   std::vector<double> even, skewed;
   for (const Sample& s : samples) {
-    const double predicted = result.op.price(s.parameters).time.count();
-    result.residuals.push_back({s.parameters, s.time, predicted, s.held_out});
     if (s.held_out) {
-      (is_skewed(result.op, s) ? skewed : even).push_back(std::fabs(predicted / s.time - 1));
+      (is_skewed(op, s) ? skewed : even).push_back(error_of(op, s));
     }
   }
-  result.op.held_out = summarise_errors(std::move(even));
+  op.held_out = summarise_errors(std::move(even));
   if (!skewed.empty()) {
-    result.op.held_out_skewed = summarise_errors(std::move(skewed));
+    op.held_out_skewed = summarise_errors(std::move(skewed));
   }
-  result.op.noise = noise_of(samples);
+  op.noise = noise_of(samples);
 }
 
 bool is_attention(const FittedOp& op) { return op.op.starts_with("mla_") || op.op.starts_with("gqa_"); }
@@ -262,19 +261,17 @@ void add_attention(FittedProfile& profile, const std::function<void(const std::s
                   profile.gpu));
 }
 
-// By their hash, to at most so many; 0 = all stay.
-void thin(std::vector<const Sample*>& training, std::size_t max_points) {
-  if (max_points > 0 && training.size() > max_points) {
+void thin(std::vector<const Sample*>& training) {
+  if (training.size() > kMostTraining) {
     std::stable_sort(training.begin(), training.end(),
                      [](const Sample* a, const Sample* b) { return hash_of(a->parameters) < hash_of(b->parameters); });
-    training.resize(max_points);
+    training.resize(kMostTraining);
   }
 }
 
 // Errors on the samples of each group by a fit to all others, at the tile height of `op`. A group is a number.
 template <class GroupOf>
-std::optional<ErrorSummary> held_out_by(const FittedOp& op, std::span<const Sample> samples,
-                                        const OpFitOptions& options, GroupOf group_of) {
+std::optional<ErrorSummary> held_out_by(const FittedOp& op, std::span<const Sample> samples, GroupOf group_of) {
   std::map<double, std::vector<const Sample*>> groups;
   for (const Sample& s : samples) {
     groups[group_of(s)].push_back(&s);
@@ -290,35 +287,35 @@ std::optional<ErrorSummary> held_out_by(const FittedOp& op, std::span<const Samp
     if (training.size() < min_points(op_info(op.kind))) {
       return std::nullopt;
     }
-    thin(training, options.max_points);
+    thin(training);
     FittedOp other = op;
     fit_terms(other, training);
-    fit_corrections(other, training, options);
+    fit_corrections(other, training);
     for (const Sample* s : unseen) {
-      errors.push_back(std::fabs(other.price(s->parameters).time.count() / s->time - 1));
+      errors.push_back(error_of(other, *s));
     }
   }
   return summarise_errors(std::move(errors));
 }
 
-void state_errors_on_new_experts(FittedOp& op, std::span<const Sample> samples, const OpFitOptions& options) {
+void state_errors_on_new_experts(FittedOp& op, std::span<const Sample> samples) {
   if (op.kind != OpKind::kGroupedGemm || std::ssize(op.shapes) < kWidthFolds) {
     return;
   }
   const auto size_of = [&](const Sample& s) { return op.shape_of(s.parameters) - op.shapes.data(); };
   op.held_out_width =
-      held_out_by(op, samples, options, [&](const Sample& s) { return static_cast<double>(size_of(s) % kWidthFolds); });
-  op.held_out_model = held_out_by(op, samples, options, [](const Sample& s) { return s.parameters[3]; });
+      held_out_by(op, samples, [&](const Sample& s) { return static_cast<double>(size_of(s) % kWidthFolds); });
+  op.held_out_model = held_out_by(op, samples, [](const Sample& s) { return s.parameters[3]; });
 }
 
-std::vector<const Sample*> choose_training(std::span<const Sample> samples, std::size_t max_points) {
+std::vector<const Sample*> choose_training(std::span<const Sample> samples) {
   std::vector<const Sample*> training;
   for (const Sample& s : samples) {
     if (!s.held_out) {
       training.push_back(&s);
     }
   }
-  thin(training, max_points);
+  thin(training);
   return training;
 }
 
@@ -332,15 +329,10 @@ std::size_t min_points(const OpInfo& info) { return std::max<std::size_t>(8, 4 *
 
 bool is_held_out(std::span<const double> parameters) { return hash_of(parameters) % 5 == 0; }
 
-FitResult fit_op(const PointTable& points, const MachineRates& rates, const std::string& source,
-                 const OpFitOptions& options) {
+FittedOp fit_op(const PointTable& points, const MachineRates& rates, const std::string& source) {
   const OpInfo* info = find_op_info(points.op);
   if (info == nullptr) {
-    std::vector<std::string> names;
-    for (const OpInfo& known : op_infos()) {
-      names.emplace_back(known.name);
-    }
-    throw InputError({"", 0, points.op}, unknown_name("operator to fit", points.op, names));
+    throw InputError({"", 0, points.op}, unknown_name("operator to fit", points.op, entry_names(op_infos())));
   }
   refuse_if(points.size() < min_points(*info), points.op,
             fmt::format("has {} points; a fit needs at least {}.", points.size(), min_points(*info)));
@@ -351,21 +343,20 @@ FitResult fit_op(const PointTable& points, const MachineRates& rates, const std:
   };
   // Of several kernels epsim-calibrate keeps the fastest of each point.
   const bool measured_here = points.attributes.contains("kernels");
-  FitResult result;
-  FittedOp& op = result.op;
+  FittedOp op;
   op.op = points.op;
   op.kind = info->kind;
   op.dtype = attribute("dtype");
   op.kernel = attribute(measured_here ? "kernels" : "kernel");
   op.source = source;
   op.rates = {rates.flops_per_s(dtype_of(points.op)), rates.bytes_per_s, bytes_of(dtype_of(points.op).type), 1.0};
-  const std::vector<const Sample*> training = choose_training(samples, options.max_points);
-  fit_best_tile(op, training, options);
+  const std::vector<const Sample*> training = choose_training(samples);
+  fit_best_tile(op, training);
   set_hull(op, samples);
   set_supported(op, samples);
-  state_errors(result, samples);
-  state_errors_on_new_experts(op, samples, options);
-  return result;
+  state_errors(op, samples);
+  state_errors_on_new_experts(op, samples);
+  return op;
 }
 
 namespace {
@@ -382,7 +373,7 @@ std::string source_of(const Provenance& p, const PointTable& table) {
 }  // namespace
 
 FittedProfile fit_profile(const PointFile& points, const MachineRates& rates,
-                          const std::function<void(const std::string&)>& note, const OpFitOptions& options) {
+                          const std::function<void(const std::string&)>& note) {
   FittedProfile out;
   out.machine = points.provenance.machine;
   out.gpu = points.provenance.gpu;
@@ -397,7 +388,7 @@ FittedProfile fit_profile(const PointFile& points, const MachineRates& rates,
                            : fmt::format("{} points, at least {} are needed", table.size(), min_points(*info))));
       continue;
     }
-    out.ops.push_back(fit_op(table, rates, source_of(points.provenance, table), options).op);
+    out.ops.push_back(fit_op(table, rates, source_of(points.provenance, table)));
   }
   if (points.provenance.source.empty()) {  // measured here; a public table's gaps are another table's to fill
     add_attention(out, note);

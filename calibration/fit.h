@@ -31,23 +31,6 @@ struct MachineRates {
   double flops_per_s(const OpDtype& dtype) const;
 };
 
-struct OpFitOptions {
-  double smoothness = 0.1;         // weight of the correction's second differences against the points
-  std::size_t max_points = 16384;  // of training; more are thinned by their hash. 0 = all
-};
-
-// One point's residual, for `show` and for tests.
-struct Residual {
-  std::vector<double> parameters;
-  double measured_s = 0, predicted_s = 0;
-  bool held_out = false;
-};
-
-struct FitResult {
-  FittedOp op;
-  std::vector<Residual> residuals;  // in the table's order
-};
-
 // Whether a point takes part only in the test; depends on its parameters alone.
 bool is_held_out(std::span<const double> parameters);
 
@@ -55,14 +38,13 @@ bool is_held_out(std::span<const double> parameters);
 // can), a missing column, parameters that are zero, or fewer than min_points() points: four for each term, and at
 // least 8.
 std::size_t min_points(const OpInfo& info);
-FitResult fit_op(const PointTable& points, const MachineRates& rates, const std::string& source,
-                 const OpFitOptions& options = {});
+FittedOp fit_op(const PointTable& points, const MachineRates& rates, const std::string& source);
 
 // Every operator of the file that can be fitted; `note` hears, in words, of those that cannot, and why. A file without
 // any attention (`epsim-calibrate` measures none) gets the attention operators of the committed fit of the same GPU, if
 // there is one; `note` hears which.
 FittedProfile fit_profile(const PointFile& points, const MachineRates& rates,
-                          const std::function<void(const std::string&)>& note, const OpFitOptions& options = {});
+                          const std::function<void(const std::string&)>& note);
 
 // Median, 95th percentile and worst of |predicted / measured - 1|.
 ErrorSummary summarise_errors(std::vector<double> relative_errors);

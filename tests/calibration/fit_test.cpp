@@ -34,34 +34,34 @@ PointTable dense_points(double noise) {
 }
 
 TEST_CASE("coefficients of exact points are found, and the held-out fifth is met") {
-  const FitResult fit = fit_op(dense_points(0), kRates, "a test");
-  CHECK(fit.op.coefficients[0] == doctest::Approx(5.0).epsilon(1e-6));  // launches of a microsecond
-  CHECK(fit.op.coefficients[1] == doctest::Approx(1.25).epsilon(1e-6));
-  CHECK(fit.op.coefficients[2] == doctest::Approx(1.6).epsilon(1e-6));
-  CHECK(fit.op.held_out.worst < 1e-6);
-  CHECK(fit.op.held_out.points > 10);
-  CHECK(fit.op.held_out.points < 60);  // about a fifth of 135
+  const FittedOp fit = fit_op(dense_points(0), kRates, "a test");
+  CHECK(fit.coefficients[0] == doctest::Approx(5.0).epsilon(1e-6));  // launches of a microsecond
+  CHECK(fit.coefficients[1] == doctest::Approx(1.25).epsilon(1e-6));
+  CHECK(fit.coefficients[2] == doctest::Approx(1.6).epsilon(1e-6));
+  CHECK(fit.held_out.worst < 1e-6);
+  CHECK(fit.held_out.points > 10);
+  CHECK(fit.held_out.points < 60);  // about a fifth of 135
 }
 
 TEST_CASE("the stated error is that of points the fit has not seen") {
   PointTable points = dense_points(0.05);
-  const FitResult before = fit_op(points, kRates, "a test");
+  const FittedOp before = fit_op(points, kRates, "a test");
   // |e^x - 1| of a normal with 5 % deviation has its median at 0.0337 and its 95th percentile near 0.098.
-  CHECK(before.op.held_out.median > 0.015);
-  CHECK(before.op.held_out.median < 0.07);
+  CHECK(before.held_out.median > 0.015);
+  CHECK(before.held_out.median < 0.07);
   // Spoiling the held-out points changes no price, only the error.
   for (std::size_t i = 0; i < points.size(); ++i) {
     const std::vector<double> parameters{points.values[0][i], points.values[1][i], points.values[2][i]};
     points.time_s[i] *= is_held_out(parameters) ? 3.0 : 1.0;
   }
-  const FitResult after = fit_op(points, kRates, "a test");
+  const FittedOp after = fit_op(points, kRates, "a test");
   const std::vector<double> shape{100, 1000, 3000};
-  CHECK(after.op.price(shape).time.count() == before.op.price(shape).time.count());
-  CHECK(after.op.held_out.median > 0.6);
+  CHECK(after.price(shape).time.count() == before.price(shape).time.count());
+  CHECK(after.held_out.median > 0.6);
 }
 
 TEST_CASE("a price is interpolated inside the measured box and extrapolated outside it") {
-  const FittedOp op = fit_op(dense_points(0), kRates, "a test").op;
+  const FittedOp op = fit_op(dense_points(0), kRates, "a test");
   CHECK(op.price(std::vector<double>{100, 600, 600}).origin == Origin::kInterpolated);
   CHECK(op.price(std::vector<double>{16384, 4096, 7168}).origin == Origin::kInterpolated);
   CHECK(op.price(std::vector<double>{16385, 4096, 7168}).origin == Origin::kExtrapolated);
@@ -83,12 +83,12 @@ TEST_CASE("uneven groups of a grouped GEMM have their own error, and unmeasured 
       }
     }
   }
-  const FitResult fit = fit_op(table, kRates, "a test");
-  CHECK(fit.op.held_out.median < 0.02);
-  REQUIRE(fit.op.held_out_skewed.has_value());
-  CHECK(fit.op.held_out_skewed->median < 0.02);
-  CHECK(fit.op.price(std::vector<double>{320, 16, 40, 2000, 500, 320}).origin == Origin::kInterpolated);
-  CHECK(fit.op.price(std::vector<double>{320, 16, 40, 1000, 1000, 320}).origin == Origin::kExtrapolated);
+  const FittedOp fit = fit_op(table, kRates, "a test");
+  CHECK(fit.held_out.median < 0.02);
+  REQUIRE(fit.held_out_skewed.has_value());
+  CHECK(fit.held_out_skewed->median < 0.02);
+  CHECK(fit.price(std::vector<double>{320, 16, 40, 2000, 500, 320}).origin == Origin::kInterpolated);
+  CHECK(fit.price(std::vector<double>{320, 16, 40, 1000, 1000, 320}).origin == Origin::kExtrapolated);
 }
 
 TEST_CASE("many rows for few groups are extrapolated where a table has few groups only with few rows") {
@@ -103,7 +103,7 @@ TEST_CASE("many rows for few groups are extrapolated where a table has few group
                 20e-6 + groups * 3 * 1e6 * 2 / 1e12 + 6 * 1e6 * rows / 50e12);
     }
   }
-  const FittedOp op = fit_op(table, kRates, "a test").op;
+  const FittedOp op = fit_op(table, kRates, "a test");
   const auto origin = [&](double groups, double each) {
     return op.price(std::vector<double>{groups * each, groups, each, 2000, 500, groups * each}).origin;
   };
@@ -119,14 +119,14 @@ TEST_CASE("repeated rows show the noise that no model can pass under") {
   for (std::size_t i = 0; i < 20; ++i) {
     table.add(std::vector<double>{table.values[0][i], table.values[1][i], table.values[2][i]}, table.time_s[i] * 1.1);
   }
-  const FittedOp op = fit_op(table, kRates, "a test").op;
+  const FittedOp op = fit_op(table, kRates, "a test");
   REQUIRE(op.noise.has_value());
   CHECK(op.noise->points == 20);
   CHECK(op.noise->median == doctest::Approx(0.1));
 }
 
 TEST_CASE("a fit is written and read back to the same prices") {
-  FittedProfile profile{"toy", "Toy \"GPU\"", "CC0", "made up", {fit_op(dense_points(0.05), kRates, "a test").op}};
+  FittedProfile profile{"toy", "Toy \"GPU\"", "CC0", "made up", {fit_op(dense_points(0.05), kRates, "a test")}};
   const FittedProfile back = read_fitted_profile(Config::from_text(profile_yaml(profile), "fit.yaml"));
   CHECK(back.gpu == profile.gpu);
   for (const double m : {1.0, 33.0, 500.0, 20000.0}) {
@@ -139,7 +139,7 @@ TEST_CASE("a fit is written and read back to the same prices") {
 }
 
 TEST_CASE("bad profiles are refused with the key that is wrong") {
-  FittedProfile profile{"toy", "GPU", "", "", {fit_op(dense_points(0), kRates, "a test").op}};
+  FittedProfile profile{"toy", "GPU", "", "", {fit_op(dense_points(0), kRates, "a test")}};
   const std::string good = profile_yaml(profile);
   const auto refused = [&](const std::string& from, const std::string& to) {
     std::string text = good;
@@ -195,14 +195,14 @@ PointTable expert_points(double narrow_takes) {
 }
 
 TEST_CASE("errors on widths and hidden sizes that a fit has not seen are those of fits without them") {
-  const FittedOp same = fit_op(expert_points(1), kRates, "a test").op;
+  const FittedOp same = fit_op(expert_points(1), kRates, "a test");
   REQUIRE(same.held_out_width.has_value());
   REQUIRE(same.held_out_model.has_value());
   CHECK(same.held_out_width->points == 170);  // all of them, each once: 2 hidden sizes, 5 widths, 17 numbers of rows
   CHECK(same.held_out_model->points == 170);
   CHECK(same.held_out_width->p95 < 0.05);
   // Widths of 128 take three times as long: the fit that sees them knows, and one that does not is off by two thirds.
-  const FittedOp odd = fit_op(expert_points(3), kRates, "a test").op;
+  const FittedOp odd = fit_op(expert_points(3), kRates, "a test");
   CHECK(odd.held_out.median < 0.05);
   CHECK(odd.held_out_width->worst > 0.5);
 }

@@ -2,11 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <span>
 
 #include "calibration/fit.h"
 #include "calibration/import.h"
 #include "calibration/row_counts.h"
 #include "models/catalogue/profiles.h"
+#include "sim/core/mapped.h"
 #include "tests/support/paths.h"
 
 namespace epsim {
@@ -20,17 +22,20 @@ void check_committed(const std::string& collection, const std::string& machine, 
   const FittedProfile profile = fitted_profile(machine);
   const FittedOp* committed = profile.find(op);
   REQUIRE(committed != nullptr);
-  const FitResult fit = fit_op(
-      points.table(op), {committed->rates.flops_per_s, committed->rates.flops_per_s, committed->rates.bytes_per_s},
-      committed->source);
-  CHECK(fit.op.rates.tile_rows == committed->rates.tile_rows);
-  CHECK(fit.op.held_out.points == committed->held_out.points);
-  CHECK(fit.op.held_out.median == doctest::Approx(committed->held_out.median).epsilon(0.05));
-  CHECK(fit.op.held_out.p95 == doctest::Approx(committed->held_out.p95).epsilon(0.05));
+  const PointTable& table = points.table(op);
+  const FittedOp fit =
+      fit_op(table, {committed->rates.flops_per_s, committed->rates.flops_per_s, committed->rates.bytes_per_s},
+             committed->source);
+  CHECK(fit.rates.tile_rows == committed->rates.tile_rows);
+  CHECK(fit.held_out.points == committed->held_out.points);
+  CHECK(fit.held_out.median == doctest::Approx(committed->held_out.median).epsilon(0.05));
+  CHECK(fit.held_out.p95 == doctest::Approx(committed->held_out.p95).epsilon(0.05));
+  const OpInfo& info = op_info(fit.kind);
+  const auto names = std::span(info.parameters).first(count_names(info.parameters));
   double worst = 0;
-  for (std::size_t i = 0; i < fit.residuals.size(); i += 7) {
-    const Residual& r = fit.residuals[i];
-    worst = std::max(worst, std::fabs(committed->price(r.parameters).time.count() / r.predicted_s - 1));
+  for (std::size_t i = 0; i < table.size(); i += 7) {
+    const auto parameters = mapped(names, [&](std::string_view name) { return table.values_of(name)[i]; });
+    worst = std::max(worst, std::fabs(committed->price(parameters).time / fit.price(parameters).time - 1));
   }
   CHECK(worst < 0.01);  // the file keeps factors to 3 decimals
 }
