@@ -8,7 +8,8 @@
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
-#include "sim/core/refuse.h"
+#include "sim/core/mapped.h"
+#include "sim/core/named.h"
 
 namespace epsim {
 namespace {
@@ -63,10 +64,7 @@ std::string to_trtllm(const PlacementPlan& plan, const ModelLayers& layers) {
 }
 
 std::string to_vllm(const PlacementPlan& plan, const ModelLayers&) {
-  std::vector<std::string> rows;
-  for (const LayerPlan& layer : plan.layers) {
-    rows.push_back(list(layer.slots));
-  }
+  const std::vector<std::string> rows = mapped(plan.layers, [&](const LayerPlan& layer) { return list(layer.slots); });
   return fmt::format("[\n  {}\n]\n", fmt::join(rows, ",\n  "));
 }
 
@@ -114,20 +112,13 @@ constexpr Format kFormats[] = {
 
 }  // namespace
 
-std::vector<std::string> engine_formats() {
-  std::vector<std::string> names;
-  for (const Format& format : kFormats) {
-    names.emplace_back(format.name);
-  }
-  return names;
-}
+std::vector<std::string> engine_formats() { return entry_names(kFormats); }
 
 std::string export_plan(const PlacementPlan& plan, const ModelLayers& layers, const std::string& format) {
   EPSIM_CHECK(!plan.layers.empty() && layers.numbers.size() == plan.layers.size(), "every layer has a number");
-  const auto* const found = std::ranges::find(kFormats, format, &Format::name);
-  refuse_if(found == std::end(kFormats), "", unknown_name("format", format, engine_formats()));
+  const Format& found = require_named(kFormats, "format", format, {});
   require_table(plan, format);
-  return found->write(plan, layers);
+  return found.write(plan, layers);
 }
 
 }  // namespace epsim

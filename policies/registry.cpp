@@ -44,11 +44,7 @@ const PlacementPolicyEntry& plugin_policy() { return kPlugin; }
 const PlacementPolicyEntry& experts_in_order() { return kContiguous; }
 
 std::vector<std::string> diagnosed_policies() {
-  std::vector<std::string> out;
-  for (const PlacementPolicyEntry* entry : {&kContiguous, &kBase, &kEplb, &kPerfect}) {
-    out.emplace_back(entry->name);
-  }
-  return out;
+  return {std::string(kContiguous.name), std::string(kBase.name), std::string(kEplb.name), std::string(kPerfect.name)};
 }
 
 std::vector<std::string> policy_kinds() {
@@ -61,9 +57,9 @@ std::vector<std::string> policy_kinds() {
 }
 
 const PlacementPolicyEntry& placement_policy_entry(const std::string& name, const ConfigReader& options) {
-  return name == kPlugin.name
-             ? kPlugin
-             : require_named(placement_policies(), "placement policy", name, options, {std::string(kPlugin.name)});
+  return name == kPlugin.name ? kPlugin
+                              : require_named(placement_policies(), "placement policy", name, options.place(""),
+                                              {std::string(kPlugin.name)});
 }
 
 std::unique_ptr<PlacementPolicy> make_placement_policy(const std::string& name, ConfigReader& options) {
@@ -71,11 +67,11 @@ std::unique_ptr<PlacementPolicy> make_placement_policy(const std::string& name, 
 }
 
 std::unique_ptr<StepPolicy> make_step_policy(const std::string& name, ConfigReader& options) {
-  return require_named(step_policies(), "per-step policy", name, options).make(options);
+  return require_named(step_policies(), "per-step policy", name, options.place("")).make(options);
 }
 
 std::unique_ptr<ReplicaChoice> make_replica_choice(const std::string& name, ConfigReader& options) {
-  return require_named(replica_choices(), "replica choice", name, options).make(options);
+  return require_named(replica_choices(), "replica choice", name, options.place("")).make(options);
 }
 
 }  // namespace epsim

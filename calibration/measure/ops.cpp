@@ -1,7 +1,7 @@
 #include "calibration/measure/ops.h"
 
 #include "sim/core/check.h"
-#include "sim/core/error.h"
+#include "sim/core/named.h"
 
 namespace epsim::measure {
 namespace {
@@ -146,16 +146,7 @@ const std::vector<OpSpec>& table() {
 
 std::span<const OpSpec> all_ops() { return table(); }
 
-const OpSpec& find_op(const std::string& name) {
-  std::vector<std::string> names;
-  for (const OpSpec& op : all_ops()) {
-    if (op.name == name) {
-      return op;
-    }
-    names.emplace_back(op.name);
-  }
-  throw InputError({}, unknown_name("operator", name, names));
-}
+const OpSpec& find_op(const std::string& name) { return require_named(all_ops(), "operator", name, {}); }
 
 double value_of(const OpSpec& op, std::span<const double> values, std::string_view column) {
   for (std::size_t c = 0; c < op.columns.size(); ++c) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sim/core/choice.h"
 #include "sim/core/error.h"
 #include "sim/core/refuse.h"
 
@@ -41,11 +42,7 @@ void check_options(const ClusterSpec& cluster, const FabricOptions& options) {
 void leave_out(TopologyPlan& plan, const std::vector<std::string>& missing) {
   for (const std::string& name : missing) {
     if (std::erase_if(plan.links, [&](const TopologyLink& link) { return link.name == name; }) == 0) {
-      std::vector<std::string> names;
-      for (const TopologyLink& link : plan.links) {
-        names.push_back(link.name);
-      }
-      throw InputError({"", 0, "missing_links"}, unknown_name("link", name, names));
+      throw InputError({"", 0, "missing_links"}, unknown_name("link", name, entry_names(plan.links)));
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "sim/core/check.h"
+#include "sim/core/choice.h"
 
 namespace epsim {
 namespace {
@@ -102,11 +103,7 @@ FittedOp read_op(ConfigReader in) {
   out.op = in.required<std::string>("op");
   const OpInfo* info = find_op_info(out.op);
   if (info == nullptr) {
-    std::vector<std::string> names;
-    for (const OpInfo& known : op_infos()) {
-      names.emplace_back(known.name);
-    }
-    in.fail("op", unknown_name("operator", out.op, names));
+    in.fail("op", unknown_name("operator", out.op, entry_names(op_infos())));
   }
   out.kind = info->kind;
   out.dtype = in.required<std::string>("dtype");

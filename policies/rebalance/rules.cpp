@@ -76,7 +76,7 @@ constexpr RebalanceRuleEntry kRebalanceRules[] = {
 std::span<const RebalanceRuleEntry> rebalance_rules() { return kRebalanceRules; }
 
 std::unique_ptr<RebalanceRule> make_rebalance_rule(const std::string& name, ConfigReader& options) {
-  return require_named(rebalance_rules(), "rebalance rule", name, options).make(options);
+  return require_named(rebalance_rules(), "rebalance rule", name, options.place("")).make(options);
 }
 
 }  // namespace epsim

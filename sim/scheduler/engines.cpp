@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/core/check.h"
+#include "sim/core/named.h"
 
 namespace epsim {
 
@@ -39,9 +40,8 @@ namespace {
 
 std::vector<std::string> engine_names() {
   std::vector<std::string> out = entry_names(engine_profiles());
-  for (const EngineAlias& alias : kEngineAliases) {
-    out.emplace_back(alias.name);
-  }
+  const std::vector<std::string> aliases = entry_names(kEngineAliases);
+  out.insert(out.end(), aliases.begin(), aliases.end());
   return out;
 }
 
@@ -74,9 +74,7 @@ constexpr KeyTable kSpeculativeKeys({
      "What proposes the tokens: a layer like the model's last, or nothing that takes time."},
 });
 
-bool has_knob(const EngineProfile& profile, std::string_view knob) {
-  return std::any_of(profile.keys.begin(), profile.keys.end(), [&](const Key& key) { return key.name == knob; });
-}
+bool has_knob(const EngineProfile& profile, std::string_view knob) { return find_named(profile.keys, knob) != nullptr; }
 
 void refuse_other_engines_knobs(const ConfigReader& in, const EngineProfile& own) {
   for (const std::string& key : in.keys()) {
@@ -124,9 +122,8 @@ void read_common(ConfigReader& in, const EngineProfile& profile, const EngineSit
 }  // namespace
 
 const EngineProfile& find_engine(std::string_view name) {
-  const auto profiles = engine_profiles();
-  const auto found = std::ranges::find(profiles, name, &EngineProfile::name);
-  EPSIM_CHECK(found != profiles.end(), "an engine is named as the table has it");
+  const EngineProfile* found = find_named(engine_profiles(), name);
+  EPSIM_CHECK(found != nullptr, "an engine is named as the table has it");
   return *found;
 }
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "sim/core/error.h"
+#include "sim/core/named.h"
 #include "sim/core/refuse.h"
 #include "traces/format/typed_table.h"
 
@@ -188,15 +188,7 @@ constexpr TraceExporter kExporters[] = {
 std::span<const TraceExporter> trace_exporters() { return kExporters; }
 
 void export_trace(const TraceFile& trace, const std::string& format, std::ostream& out) {
-  std::vector<std::string> names;
-  for (const TraceExporter& exporter : kExporters) {
-    if (exporter.name == format) {
-      exporter.run(trace, out);
-      return;
-    }
-    names.emplace_back(exporter.name);
-  }
-  throw InputError({trace.name(), 0, "format"}, unknown_name("format", format, names));
+  require_named(kExporters, "format", format, {trace.name(), 0, "format"}).run(trace, out);
 }
 
 }  // namespace epsim

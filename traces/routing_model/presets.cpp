@@ -4,8 +4,8 @@
 #include <span>
 #include <utility>
 
-#include "sim/core/error.h"
 #include "sim/core/last_made.h"
+#include "sim/core/named.h"
 
 namespace epsim {
 
@@ -24,17 +24,12 @@ std::vector<PresetEntry> routing_presets() {
 }
 
 RoutingModel routing_preset(const std::string& name) {
-  std::vector<std::string> names;
-  for (const PresetEntry& preset : routing_presets()) {
-    if (preset.name == name) {
-      static LastMade<std::string, RoutingModel> models(16);  // a study reads as many scenarios as it has points
-      return *models.get("preset " + name, [&](const std::string& source) {
-        return read_routing_model(Config::from_own_text(preset.yaml, source).root(), source);
-      });
-    }
-    names.emplace_back(preset.name);
-  }
-  throw InputError({"", 0, "preset"}, unknown_name("routing preset", name, names));
+  const std::vector<PresetEntry> presets = routing_presets();
+  const PresetEntry& preset = require_named(presets, "routing preset", name, {"", 0, "preset"});
+  static LastMade<std::string, RoutingModel> models(16);  // a study reads as many scenarios as it has points
+  return *models.get("preset " + name, [&](const std::string& source) {
+    return read_routing_model(Config::from_own_text(preset.yaml, source).root(), source);
+  });
 }
 
 }  // namespace epsim
