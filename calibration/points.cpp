@@ -9,6 +9,7 @@
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
+#include "sim/core/mapped.h"
 #include "sim/core/refuse.h"
 
 namespace epsim {
@@ -133,12 +134,9 @@ const PointTable& PointFile::table(std::string_view op, const std::string& file)
   if (const PointTable* found = find(op)) {
     return *found;
   }
-  std::vector<std::string> names;
-  for (const PointTable& t : tables) {
-    names.push_back(t.op);
-  }
   throw InputError({file, 0, std::string(op)},
-                   fmt::format("there are no points of the operator '{}'; there are those of: {}.", op, joined(names)));
+                   fmt::format("there are no points of the operator '{}'; there are those of: {}.", op,
+                               joined(mapped(tables, &PointTable::op))));
 }
 
 void validate_points(const PointFile& points, const std::string& file) {

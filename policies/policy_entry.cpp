@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/core/mapped.h"
+
 namespace epsim {
 namespace {
 
@@ -18,10 +20,7 @@ std::string option_text(const Key& key) {
 }  // namespace
 
 std::string options_text(std::span<const Key> keys) {
-  std::vector<std::string> out;
-  for (const Key& key : keys) {
-    out.push_back(option_text(key));
-  }
+  const std::vector<std::string> out = mapped(keys, [&](const Key& key) { return option_text(key); });
   return out.empty() ? "none" : fmt::format("{}", fmt::join(out, ", "));
 }
 

@@ -5,6 +5,7 @@
 
 #include "calibration/measure/command.h"
 #include "sim/core/error.h"
+#include "sim/core/mapped.h"
 #include "sim/core/quantity.h"
 #include "sim/core/refuse.h"
 
@@ -45,10 +46,8 @@ po::variables_map parse(const std::vector<std::string>& words, const po::options
                   .run(),
               values);
   } catch (const po::unknown_option& e) {
-    std::vector<std::string> names;
-    for (const auto& option : options.options()) {
-      names.push_back("--" + option->long_name());
-    }
+    const std::vector<std::string> names =
+        mapped(options.options(), [&](const auto& option) { return "--" + option->long_name(); });
     throw InputError({}, unknown_name("option", e.get_option_name(), names));
   } catch (const po::error& e) {
     throw InputError({}, std::string(e.what()) + "; see --help.");

@@ -7,6 +7,7 @@
 
 #include "models/catalogue/data_files.h"
 #include "sim/core/last_made.h"
+#include "sim/core/mapped.h"
 
 namespace epsim {
 namespace {
@@ -16,11 +17,9 @@ constexpr char kNodeFile[] = "models/hardware/nodes.yaml";
 
 std::vector<CatalogueItem> list_entries(const char* file) {
   ConfigReader root = data_file(file).value().root();
-  std::vector<CatalogueItem> out;
-  for (const std::string& name : root.keys()) {
-    out.push_back({name, root.section(name).required<std::string>("summary")});
-  }
-  return out;
+  return mapped(root.keys(), [&](const std::string& name) {
+    return CatalogueItem{name, root.section(name).required<std::string>("summary")};
+  });
 }
 
 // The entry's name as the file spells it.

@@ -4,6 +4,7 @@
 
 #include "models/catalogue/data_files.h"
 #include "models/catalogue/hf_config.h"
+#include "sim/core/mapped.h"
 
 namespace epsim {
 namespace {
@@ -101,11 +102,8 @@ MoeSpec read_model(const Config& document) {
 }
 
 std::vector<ModelItem> list_models() {
-  std::vector<ModelItem> out;
-  for (const std::string& stem : data_file_stems(kFolder)) {
-    out.push_back(read_item(data_document(kFolder, stem, "model").root()));
-  }
-  return out;
+  return mapped(data_file_stems(kFolder),
+                [&](const std::string& stem) { return read_item(data_document(kFolder, stem, "model").root()); });
 }
 
 MoeSpec find_model(const std::string& name_or_path) {

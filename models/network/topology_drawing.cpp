@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/core/check.h"
+#include "sim/core/mapped.h"
 #include "sim/core/text.h"
 
 namespace epsim {
@@ -43,10 +44,8 @@ bool in_fabric(const TopologyVertex& v) { return v.node < 0; }
 // Vertices of the first nodes, the leaves that these hang on, and the spines above those.
 std::vector<bool> shown_vertices(const TopologyPlan& network, int max_nodes) {
   const std::vector<TopologyVertex>& vertices = network.vertices;
-  std::vector<bool> shown;
-  for (const TopologyVertex& v : vertices) {
-    shown.push_back(!in_fabric(v) && v.node < max_nodes);
-  }
+  std::vector<bool> shown =
+      mapped(vertices, [&](const TopologyVertex& v) { return !in_fabric(v) && v.node < max_nodes; });
   for (const VertexKind tier : {VertexKind::kLeaf, VertexKind::kSpine}) {
     for (const TopologyLink& link : network.links) {
       const std::size_t from = link.from, to = link.to;

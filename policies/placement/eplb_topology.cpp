@@ -16,6 +16,7 @@
 
 #include "policies/placement/eplb.h"
 #include "policies/placement/packing.h"
+#include "sim/core/mapped.h"
 
 namespace epsim {
 namespace {
@@ -40,10 +41,7 @@ class SpreadLayer {
     std::vector<int> slots(room_ * nodes_.size()), ranks(slots.size());
     const std::size_t per_gpu = room_ / static_cast<std::size_t>(gpus_per_node);
     for (std::size_t n = 0; n < nodes_.size(); ++n) {
-      std::vector<float> loads;
-      for (const Copy& copy : nodes_[n]) {
-        loads.push_back(share(copy.expert));
-      }
+      const std::vector<float> loads = mapped(nodes_[n], [&](const Copy& copy) { return share(copy.expert); });
       const Packing packing = pack_equally<float>(std::span<const float>(loads), gpus_per_node, ties);
       for (std::size_t i = 0; i < loads.size(); ++i) {
         const std::size_t slot =

@@ -8,6 +8,7 @@
 #include "policies/plan_tools.h"
 #include "policies/registry.h"
 #include "policies/replica_choice/polling_weights.h"
+#include "sim/core/mapped.h"
 
 namespace epsim {
 namespace {
@@ -26,10 +27,7 @@ std::vector<double> literal_loads(const LayerPlan& layer, std::span<const double
   double copied = 0;
   const auto all = slots_by_expert(layer, static_cast<int>(loads.size()));
   for (std::size_t e = 0; e < all.size(); ++e) {
-    std::vector<int> here;
-    for (const int slot : all[e]) {
-      here.push_back(gpu[static_cast<std::size_t>(slot)]);
-    }
+    const std::vector<int> here = mapped(all[e], [&](int slot) { return gpu[static_cast<std::size_t>(slot)]; });
     out[static_cast<std::size_t>(here.front())] += loads[e];
     if (here.size() > 1) {
       if (!holders.empty() && holders != here) {
@@ -59,10 +57,7 @@ struct GraceRule {
 // Each of `slots` gets its GPU's part of the shares for a token on `source`.
 void set_row(float* row, std::span<const int> slots, std::span<const int> gpu, const std::vector<double>& weights,
              int source, const ClusterShape& shape, const GraceRule& how) {
-  std::vector<int> holders;
-  for (const int slot : slots) {
-    holders.push_back(gpu[static_cast<std::size_t>(slot)]);
-  }
+  const std::vector<int> holders = mapped(slots, [&](int slot) { return gpu[static_cast<std::size_t>(slot)]; });
   std::vector<int> distinct = holders;
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());

@@ -3,15 +3,12 @@
 #include <algorithm>
 
 #include "sim/core/check.h"
+#include "sim/core/mapped.h"
 
 namespace epsim {
 
 std::vector<double> polling_weights(std::span<const double> predicted_load) {
-  std::vector<double> out;
-  for (const double load : predicted_load) {
-    out.push_back(1 / std::max(load, 1.0));
-  }
-  return out;
+  return mapped(predicted_load, [&](double load) { return 1 / std::max(load, 1.0); });
 }
 
 std::vector<double> copy_shares(int token_gpu, std::span<const int> holders, std::span<const double> weights,

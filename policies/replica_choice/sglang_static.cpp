@@ -7,6 +7,7 @@
 
 #include "policies/plan_tools.h"
 #include "policies/registry.h"
+#include "sim/core/mapped.h"
 
 namespace epsim {
 namespace {
@@ -44,10 +45,7 @@ class SglangStaticChoice final : public ReplicaChoice {
     SourceShares out{.gpus_per_source = 1, .share = {}};
     out.share.resize(width * static_cast<std::size_t>(in.shape.gpus), 0.0F);
     for (const std::vector<int>& slots : slots_by_expert(in.layer, static_cast<int>(in.loads.size()))) {
-      std::vector<int> holders;
-      for (const int slot : slots) {
-        holders.push_back(gpu[static_cast<std::size_t>(slot)]);
-      }
+      const std::vector<int> holders = mapped(slots, [&](int slot) { return gpu[static_cast<std::size_t>(slot)]; });
       const std::vector<int> copy = sglang_static_copies(holders, in.shape, near_, random);
       for (std::size_t g = 0; g < copy.size(); ++g) {
         out.share[g * width + static_cast<std::size_t>(slots[static_cast<std::size_t>(copy[g])])] = 1.0F;

@@ -6,6 +6,7 @@
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
+#include "sim/core/mapped.h"
 #include "sim/scheduler/cuda_graph.h"
 #include "sim/step/step_cost_checks.h"
 
@@ -109,11 +110,7 @@ StepCost Instance::price(Ticks now, const StepCost& waited, Ticks since, const R
   totals_.replayed_steps += replayed ? 1 : 0;
   if (control.recorder != nullptr) {
     control.recorder->begin_step({number_, totals_.steps, now, batches_, waited, since});
-    std::vector<std::int64_t> reserved;
-    for (const auto& rank : ranks_) {
-      reserved.push_back(rank->kv().used());
-    }
-    control.recorder->kv(reserved);
+    control.recorder->kv(mapped(ranks_, [](const auto& rank) { return rank->kv().used(); }));
   }
   StepCost cost =
       spec_.model->price({totals_.steps, now, replayed && shared_beside(spec_.options, batches_)}, batches_);

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "sim/core/check.h"
+#include "sim/core/mapped.h"
 #include "sim/domain/affinity.h"
 #include "sim/scenario/engine_defaults.h"
 
@@ -300,10 +301,7 @@ void add_details(const Scenario& s, std::span<ServedInstance> instances, RunResu
   result.warnings = s.warnings;
   result.carried_over = stand_ins(s, instances);
   describe_last(s, last, result);
-  std::vector<StepTotals> all;
-  for (ServedInstance& instance : instances) {
-    all.push_back(totals_of(instance));
-  }
+  std::vector<StepTotals> all = mapped(instances, [&](ServedInstance& instance) { return totals_of(instance); });
   if (std::string idle = idle_policy(s, instances, all); !idle.empty()) {
     result.warnings.push_back(std::move(idle));
   }

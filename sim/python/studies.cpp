@@ -9,6 +9,7 @@
 #include "models/catalogue/model_catalogue.h"
 #include "policies/registry.h"
 #include "sim/cluster/run_policy.h"
+#include "sim/core/mapped.h"
 #include "sim/core/refuse.h"
 #include "sim/report/run_info.h"
 #include "sim/scenario/compared_policies.h"
@@ -132,10 +133,7 @@ Compared compare_policies(const Document& document, const py::list& policies, in
       runs[i] = whole_run(run_prepared(scenario, prepared[i], scenario.requests, control_of(follow, strict)));
       ++follow.tally.done;
     });
-    std::vector<RunSummary> summaries;
-    for (const RunResult& run : runs) {
-      summaries.push_back(summarize(run));
-    }
+    const std::vector<RunSummary> summaries = mapped(runs, [&](const RunResult& run) { return summarize(run); });
     out.first_seed = std::make_shared<const std::vector<RunResult>>(std::move(runs));
     out.comparison = one_seed(summaries, static_cast<std::uint64_t>(scenario.seed));
     out.comparison.takes_rate = takes_rate(scenario);
@@ -231,13 +229,7 @@ Run Compared::run(std::size_t policy) const {
   return {{first_seed, &first_seed->at(policy)}, comparison.first_seed(policy), info};
 }
 
-std::vector<std::string> Compared::labels() const {
-  std::vector<std::string> out;
-  for (const RunResult& run : *first_seed) {
-    out.push_back(run.label);
-  }
-  return out;
-}
+std::vector<std::string> Compared::labels() const { return mapped(*first_seed, &RunResult::label); }
 
 void bind_studies(py::module_& m) {
   m.def("run", &run_scenario, py::arg("document"), py::arg("threads"), py::arg("strict"), py::arg("progress"));

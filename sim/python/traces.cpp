@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "sim/core/choice.h"
 #include "sim/core/refuse.h"
 #include "sim/python/bindings.h"
 #include "traces/commands/trace_commands.h"
@@ -198,13 +199,7 @@ void bind_traces(py::module_& m) {
         return to_yaml(trace_fit(t.path, name));
       },
       py::arg("trace"), py::arg("name"));
-  m.def("routing_presets", [] {
-    std::vector<std::string> out;
-    for (const PresetEntry& entry : routing_presets()) {
-      out.emplace_back(entry.name);
-    }
-    return out;
-  });
+  m.def("routing_presets", [] { return entry_names(routing_presets()); });
 }
 
 }  // namespace epsim::python

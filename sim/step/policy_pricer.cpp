@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "sim/core/check.h"
+#include "sim/core/mapped.h"
 #include "sim/step/step_routing.h"
 
 namespace epsim {
@@ -143,10 +144,7 @@ void PolicyPricer::fill_layer(int l) {
 StepCost PolicyPricer::price(const StepAt& at, std::span<const RankBatch> ranks) {
   model_.begin(at, ranks);
   reader_.set_dedup(model_.costs().dispatch().dedup);
-  std::vector<std::int64_t> by_rank;
-  for (const RankBatch& batch : ranks) {
-    by_rank.push_back(batch.tokens());
-  }
+  const std::vector<std::int64_t> by_rank = mapped(ranks, [&](const RankBatch& batch) { return batch.tokens(); });
   model_.stats().step_of(std::accumulate(by_rank.begin(), by_rank.end(), std::int64_t{0}));
   gpu_tokens_ = tokens_by_gpu(by_rank, model_.costs().parallelism());
   player_.set_ranks(0, model_.ranks(), model_.ranks());

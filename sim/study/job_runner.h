@@ -19,6 +19,7 @@
 
 #include "sim/cluster/run_result.h"
 #include "sim/core/error.h"
+#include "sim/core/mapped.h"
 #include "sim/study/job_store.h"
 
 namespace epsim {
@@ -118,11 +119,7 @@ class JobRunner {
 
   // All results; every job has one.
   std::vector<Result> take() {
-    std::vector<Result> out;
-    for (std::optional<Result>& result : results_) {
-      out.push_back(std::move(result).value());
-    }
-    return out;
+    return mapped(results_, [&](std::optional<Result>& result) { return std::move(result).value(); });
   }
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/core/mapped.h"
 #include "traces/format/csv.h"
 #include "traces/format/typed_table.h"
 #include "traces/import/formats.h"
@@ -41,10 +42,8 @@ Gathered gather(CsvReader& rows, std::size_t layer, const std::vector<std::size_
   }
   std::size_t counts = 0;
   while (rows.next()) {
-    std::vector<std::string> label;
-    for (const std::size_t c : label_columns) {
-      label.emplace_back(rows.text(c));
-    }
+    const std::vector<std::string> label =
+        mapped(label_columns, [&](std::size_t c) { return std::string(rows.text(c)); });
     const auto [found, added] = g.group_of.try_emplace(label, g.labels.size());
     if (added) {
       g.labels.push_back(label);
@@ -99,10 +98,7 @@ void import_wide_csv(const std::filesystem::path& file, const ImportOptions& opt
   if (g.layers.empty()) {
     input.fail("the file holds no counts.");
   }
-  std::vector<int> numbers;
-  for (const auto& [number, counts] : g.layers[0]) {
-    numbers.push_back(number);
-  }
+  const std::vector<int> numbers = mapped(g.layers[0], [](const auto& counts) { return counts.first; });
   const TraceInfo info = imported_info(file, "wide_csv", options, numbers, static_cast<int>(experts.size()), 0);
   if (info.experts != static_cast<int>(experts.size())) {
     input.fail(fmt::format("the header has {} experts, not {}.", experts.size(), info.experts));
@@ -124,11 +120,8 @@ void import_wide_csv(const std::filesystem::path& file, const ImportOptions& opt
   }
   Table table;
   for (std::size_t t = 0; t < g.titles.size(); ++t) {
-    std::vector<std::string> column;
-    for (const auto& label : g.labels) {
-      column.push_back(label[t]);
-    }
-    table.columns.emplace_back(g.titles[t], typed_column(std::move(column)));
+    table.columns.emplace_back(g.titles[t],
+                               typed_column(mapped(g.labels, [&](const auto& label) { return label[t]; })));
   }
   if (!table.columns.empty()) {
     sink.table("load_rows", table);

@@ -9,6 +9,7 @@
 
 #include "sim/core/check.h"
 #include "sim/core/last_made.h"
+#include "sim/core/mapped.h"
 #include "sim/domain/affinity.h"
 #include "traces/routing_model/model_load_source.h"
 #include "traces/routing_model/presets.h"
@@ -165,10 +166,7 @@ std::shared_ptr<const RoutingLaw> law_of(RoutingModel model) {
 std::shared_ptr<const RoutingLaw> read_law(ConfigReader& in, const MoeSpec& spec, Seed seed) {
   RoutingModel m = model_of_section(in);
   const std::string key = in.has("preset") ? "preset" : "path";
-  std::vector<int> numbers;
-  for (LayerRouting& layer : m.layers) {
-    numbers.push_back(layer.number);
-  }
+  const std::vector<int> numbers = mapped(m.layers, &LayerRouting::number);
   in.check(
       m.experts == spec.experts && m.top_k == spec.top_k && numbers == spec.moe_layer_numbers(), key,
       fmt::format("{} has {} layers of {} experts, top-{}; {} has {} MoE layers of {} experts, top-{} (or other "

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sim/core/check.h"
+#include "sim/core/mapped.h"
 #include "traces/routing_model/row_kernels.h"
 
 namespace epsim {
@@ -72,10 +73,8 @@ std::span<const double> RoutingLaw::lasting_popularity(int l) const {
 // No expert gets more than every token.
 void RoutingLaw::drift_to_window(int l, std::span<double> shares) const {
   RandomStream stream(Seed{model_.window}, "model.drift", static_cast<std::uint64_t>(model_.layers[l].number));
-  std::vector<float> moved;
-  for (const double share : shares) {
-    moved.push_back(static_cast<float>(share * std::exp(model_.drift * stream.normal())));
-  }
+  std::vector<float> moved = mapped(
+      shares, [&](double share) { return static_cast<float>(share * std::exp(model_.drift * stream.normal())); });
   scale_capped(moved, model_.top_k);
   std::copy(moved.begin(), moved.end(), shares.begin());
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "sim/core/mapped.h"
 #include "sim/core/refuse.h"
 #include "sim/core/text.h"
 
@@ -42,11 +43,9 @@ std::vector<double> stated_curve(ConfigReader& in, int experts) {
     (sum(middle) > rest ? low : high) = middle;
   }
   in.check(low >= 0, "tail", "the tail is too low: the others would have to be hotter than it.");
-  std::vector<double> curve;
-  for (const int r : curve_ranks(experts)) {
-    curve.push_back(r == 1 ? hottest : r == 2 ? second : tail * std::pow(r / 3.0, -low));
-  }
-  return curve;
+  return mapped(curve_ranks(experts), [&](int r) {
+    return r == 1 ? hottest : r == 2 ? second : tail * std::pow(r / 3.0, -low);
+  });
 }
 
 LayerRouting read_layer(ConfigReader& in, const RoutingModel& model) {

@@ -6,6 +6,7 @@
 
 #include "policies/plan_tools.h"
 #include "sim/core/check.h"
+#include "sim/core/mapped.h"
 #include "sim/core/simd.h"
 
 namespace epsim {
@@ -87,10 +88,8 @@ EPSIM_SIMD double balancedness_of_chunk(const ReplayPlan<Real>& plan, std::size_
 template <class Real>
 std::vector<double> replay_rows(std::span<const Real* const> rows, std::size_t batches,
                                 std::span<const LayerPlan> plans, bool floor_division) {
-  std::vector<ReplayPlan<Real>> prepared;
-  for (const LayerPlan& plan : plans) {
-    prepared.push_back(replay_plan<Real>(plan, rows));
-  }
+  const std::vector<ReplayPlan<Real>> prepared =
+      mapped(plans, [&](const LayerPlan& plan) { return replay_plan<Real>(plan, rows); });
   std::vector<double> sums(plans.size(), 0.0);
   for (std::size_t at = 0; at < batches; at += kChunk) {
     const std::size_t n = std::min(kChunk, batches - at);
@@ -132,10 +131,9 @@ GainTable estimate_gains(const LoadWindow& load, const CraftLayout& layout, cons
     capacity.push_back(assign_capacities(std::span(&physical, 1), layout, options.interleave).front());
   }
   for (int l = 0; l < load.layers(); ++l) {
-    std::vector<LayerPlan> plans;
-    for (const std::vector<int>& slots : capacity) {
-      plans.push_back(place_layer(load.layer(l), slots, layout, options.packing));
-    }
+    const std::vector<LayerPlan> plans = mapped(capacity, [&](const std::vector<int>& slots) {
+      return place_layer(load.layer(l), slots, layout, options.packing);
+    });
     const std::vector<double> balance = replay(load, l, plans, options);
     out.base.push_back(balance.front());
     for (std::size_t k = 0; k < out.counts.size(); ++k) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "policies/placement/craft/layout.h"
+#include "sim/core/mapped.h"
 #include "sim/core/refuse.h"
 #include "sim/core/text.h"
 
@@ -99,10 +100,7 @@ PlacementPlan craft_plan(const CraftOptions& options, const LoadWindow& load, co
   const std::vector<int> copies =
       knapsack.solve(options.budget == CraftBudget::kExact ? budget : knapsack.best_within(budget));
 
-  std::vector<int> layer_experts;
-  for (const int extra : copies) {
-    layer_experts.push_back(load.experts() + extra);
-  }
+  const std::vector<int> layer_experts = mapped(copies, [&](int extra) { return load.experts() + extra; });
   const auto capacity = assign_capacities(layer_experts, layout, options.benefit.interleave);
   PlacementPlan out{.policy = "craft", .experts = load.experts(), .gpus = shape.gpus, .layers = {}};
   for (int l = 0; l < load.layers(); ++l) {

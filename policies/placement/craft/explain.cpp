@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "policies/placement/craft/craft.h"
+#include "sim/core/mapped.h"
 
 namespace epsim {
 namespace {
@@ -59,10 +60,8 @@ PlanExplanation explain_craft(const CraftExplanation& why, int gpus) {
     out.tables.insert(out.tables.begin(), factor_table(why));
     out.tables.front().title = factor;
   }
-  std::vector<std::string> gains;
-  for (const std::vector<double>& by_layer : why.table.gain) {
-    gains.push_back(list(by_layer));
-  }
+  const std::vector<std::string> gains =
+      mapped(why.table.gain, [&](const std::vector<double>& by_layer) { return list(by_layer); });
   out.json = fmt::format(
       "{{\n    \"replication_factor\": {},\n    \"factors\": [{}],\n    \"factor_gains\": {},\n"
       "    \"copy_counts\": [{}],\n    \"layer_copies\": [{}],\n    \"base\": {},\n"

@@ -4,6 +4,7 @@
 
 #include "policies/placement/eplb.h"
 #include "sim/core/check.h"
+#include "sim/core/mapped.h"
 
 namespace epsim {
 namespace {
@@ -135,10 +136,7 @@ LayerPlan place_layer(std::span<const double> loads, std::span<const int> capaci
   LayerPlan out{.slots = {}, .first_slot = {0}, .copy_rank = {}};
   for (std::size_t part = 0; part < parts; ++part) {
     const std::span<const int> ids = std::span(order).subspan(part * experts, experts);
-    std::vector<double> own;
-    for (const int e : ids) {
-      own.push_back(loads[static_cast<std::size_t>(e)]);
-    }
+    const std::vector<double> own = mapped(ids, [&](int e) { return loads[static_cast<std::size_t>(e)]; });
     const LayerPlan node =
         place_by_capacity(own, capacity.subspan(part * gpus, gpus), packing.allow_duplicates, packing.ties);
     const int base = static_cast<int>(out.slots.size());

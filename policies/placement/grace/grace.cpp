@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "sim/core/mapped.h"
 #include "sim/core/refuse.h"
 #include "sim/core/text.h"
 #include "sim/domain/affinity.h"
@@ -48,11 +49,7 @@ Grouping groups_of_layer(const std::vector<NodeClusters>& nodes, double ratio, c
     const Grouping groups = control_sizes(node.affinity, node.clusters, sizes, options.score);
     deviation += size_deviation(groups) / static_cast<double>(nodes.size());
     for (const std::vector<int>& positions : groups) {
-      std::vector<int> experts;
-      for (const int at : positions) {
-        experts.push_back(node.experts[static_cast<std::size_t>(at)]);
-      }
-      out.push_back(std::move(experts));
+      out.push_back(mapped(positions, [&](int at) { return node.experts[static_cast<std::size_t>(at)]; }));
     }
   }
   return out;
