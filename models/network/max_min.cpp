@@ -185,7 +185,7 @@ std::map<std::vector<int>, FlowClass> classify(const Topology& topology, std::sp
 }
 
 // Splits the classes where they share no link, and numbers the links of each part from 0.
-std::vector<Component> components_of(const Topology& topology, std::map<std::vector<int>, FlowClass> classes) {
+std::vector<Component> components_of(const Topology& topology, std::map<std::vector<int>, FlowClass>&& classes) {
   const std::size_t links = topology.links().size();
   std::vector<int> rank(links), parent(links);
   boost::disjoint_sets<int*, int*> sets(rank.data(), parent.data());
