@@ -31,6 +31,14 @@ class CompareTest(unittest.TestCase):
         self.assertIn("<svg", compared._repr_html_())
         self.assertIn("<html", compared.report().html)
 
+    def test_takes_policies_as_the_program_does_and_names_figures_that_are_near(self):
+        compared = epsim.compare(SMALL, "base, eplb", only_listed=True)
+        self.assertEqual(list(compared), ["base", "eplb"])
+        with self.assertRaisesRegex(AttributeError, "a run has no 'ttft_men_ms'; the nearest are ttft_mean_ms"):
+            compared["eplb"].ttft_men_ms
+        with self.assertRaisesRegex(AttributeError, "epsim.metrics"):
+            compared["eplb"].xyzzy
+
     def test_goes_to_pandas(self):
         try:
             import pandas  # noqa: F401

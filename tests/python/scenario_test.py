@@ -13,6 +13,10 @@ from places import SMALL
 
 
 class ScenarioTest(unittest.TestCase):
+    def test_is_made_by_load_alone(self):
+        with self.assertRaisesRegex(TypeError, "epsim.load"):
+            epsim.Scenario("small.yaml")
+
     def test_reads_by_key_and_by_dots(self):
         s = epsim.load(SMALL)
         self.assertEqual(s["requests.rate"], "20/s")

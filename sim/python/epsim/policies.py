@@ -90,8 +90,12 @@ def step_policy(function: Optional[Callable] = None, *, name: Optional[str] = No
 
 
 def given(policies: Any, needed: bool = True) -> list[tuple[str, Any, Any]]:
-    """Labels and policies as (name, function or None, options of a per-step function or None); names differ."""
-    if isinstance(policies, str) or callable(policies):
+    """Labels and policies as (name, function or None, options of a per-step function or None); names differ.
+
+    A text may name several, separated by commas, as the program takes them."""
+    if isinstance(policies, str):
+        policies = [one.strip() for one in policies.split(",") if one.strip()]
+    elif callable(policies):
         policies = [policies]
     policies = [] if policies is None else list(policies)
     for one in policies:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import html
 import os
 from typing import Any
@@ -86,6 +87,13 @@ class Run(_Result):
         if what == "figures":
             return _frame([self.figures], index=[self.label])
         return _pandas().DataFrame(getattr(self, what))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        near = difflib.get_close_matches(name, dir(self), n=3)
+        raise AttributeError(f"a run has no '{name}'; " + (f"the nearest are {', '.join(near)}" if near else
+                                                          "epsim.metrics() lists its figures"))
 
     def __dir__(self) -> list[str]:
         return sorted(set(super().__dir__()) | set(_UNITS))

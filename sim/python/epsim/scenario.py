@@ -177,6 +177,8 @@ class Scenario(Section):
     __slots__ = ("_document", "_own", "_cached")
 
     def __init__(self, document: "_native.Document", own: Optional[tuple[Any, Any]] = None):
+        if not isinstance(document, _native.Document):
+            raise TypeError("epsim.load(file) makes a scenario of a file; epsim.Scenario is its type")
         super().__init__(self, "")
         object.__setattr__(self, "_document", document)
         object.__setattr__(self, "_own", own)  # the function of with_loads(), and its plan; here Python's collector sees it
