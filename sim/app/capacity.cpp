@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <tbb/global_control.h>
 
-#include <chrono>
 #include <initializer_list>
 #include <iostream>
 
@@ -39,7 +38,8 @@ void print_answer(const std::string& progress, const CapacityDesign& design, int
   }
 }
 
-// How far a search is: the designs that have a verdict, about how long the rest takes, the cheapest deployment so far.
+// How far a search is: the designs that have a verdict and the cheapest deployment so far. No estimate of the time left:
+// most designs are told from one short run or none, a few take most of the time, and which ones is not known before.
 class SearchProgress {
  public:
   explicit SearchProgress(const CapacityRequest& request)
@@ -61,11 +61,7 @@ class SearchProgress {
     if (settled_ >= designs_) {
       return fmt::format("[checks of the cheapest{}] ", best_text_);
     }
-    const double share = static_cast<double>(settled_) / static_cast<double>(designs_);
-    const std::chrono::duration<double> gone = std::chrono::steady_clock::now() - begun_;
-    const std::string left =
-        settled_ == 0 ? "" : fmt::format(", about {:.0f} s left", gone.count() * (1 - share) / share);
-    return fmt::format("[{} of {} designs{}{}] ", settled_, designs_, left, best_text_);
+    return fmt::format("[{} of {} designs{}] ", settled_, designs_, best_text_);
   }
 
  private:
@@ -73,7 +69,6 @@ class SearchProgress {
   std::size_t designs_, settled_ = 0;
   double best_ = 0;  // usd/h
   std::string best_text_;
-  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
 // The options that were given, as the request takes them.

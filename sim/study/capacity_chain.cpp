@@ -312,8 +312,8 @@ void CapacityChain::first_best(CapacityRow row) {
 }
 
 void CapacityChain::settle(CapacityRow row) {
+  runs_.settled(row.design);
   out_.rows.push_back(std::move(row));
-  runs_.settled();
 }
 
 void CapacityChain::reject_by_bound(CapacityRow row, const Room& room) {

@@ -14,7 +14,7 @@ struct CapacityControl {
   const JobStore* store = nullptr;
   // One at a time: a question that was answered, with instances.
   std::function<void(const CapacityDesign&, int instances, const CapacityAnswer&)> on_answer = {};
-  std::function<void()> on_settled = {};                                // likewise: another row of the ledger
+  std::function<void()> on_settled = {};                                // likewise: another design has a verdict
   std::function<void(const std::vector<CapacityPool>&)> on_found = {};  // likewise: it holds, the best yet of its chain
 };
 

@@ -400,10 +400,12 @@ int CapacityRuns::bound(const CapacityPool& pool) {
                          std::ceil(flops / (instance.cluster.gpus() * peak_rate(s.model, instance.cluster.node.gpu)))));
 }
 
-void CapacityRuns::settled() {
+void CapacityRuns::settled(const CapacityDesign& design) {
   if (control_.on_settled) {
     const std::lock_guard lock(turn_);
-    control_.on_settled();
+    if (settled_.insert(name_of(design)).second) {
+      control_.on_settled();
+    }
   }
 }
 

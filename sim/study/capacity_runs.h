@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,8 +42,9 @@ class CapacityRuns {
   const CapacityQuestion& question() const { return question_; }
   const CapacityControl& control() const { return control_; }
   std::int64_t runs() const { return runs_; }
-  // For who follows the search: a design has its place in the ledger; a deployment holds and is better than before.
-  void settled();
+  // For who follows the search: a design has a verdict, told once even where it is asked again; a deployment holds and
+  // is better than before.
+  void settled(const CapacityDesign& design);
   void found(const std::vector<CapacityPool>& pools);
 
  private:
@@ -54,6 +56,7 @@ class CapacityRuns {
   PlanCache plans_;
   std::map<std::string, CapacityAnswer> answers_;  // by name in the store
   std::map<std::string, CapacityAnswer> wholes_;   // by the deployment's fingerprint
+  std::set<std::string> settled_;                  // names of designs
   std::mutex turn_;
   std::atomic<std::int64_t> runs_{0};
 };
