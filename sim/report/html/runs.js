@@ -65,14 +65,14 @@ const verdictOf = (runs, comparison) => {
   const gain = best === first ? largestGain(runs, first, Boolean(overload), seedsOf(comparison)) : null;
   const over = best === first ? (gain ? `${label(best)}, which the others are compared with, comes first; ${label(gain.run)} does better in another figure, ${wordsOf(gain.figure[1])} (${changeText(gain)}).` : `No policy does better than ${label(best)}, which the others are compared with.`) :
     even ? `No sure difference between ${label(best)} and ${label(first)} over ${seedsOf(comparison)} seeds: ${figures}.` : `${label(best)} comes first: ${figures}; differences are from ${label(first)}.`;
-  return verdict([over], [["Why", best === first ? (gain ? comparison?.ranking_rule : "") : reasonOf(best, first)], ["Cost", cost], ["How sure", surenessOf(runs, comparison)]], warningOf(overload));
+  return verdict([over], [["Why", best === first ? (gain ? comparison?.ranking_rule : "") : reasonOf(best, first) + (seedsOf(comparison ?? {}) > 1 ? ", both under the first seed" : "")], ["Cost", cost], ["How sure", surenessOf(runs, comparison)]], warningOf(overload));
 };
 
 // The part of a step that falls the most, per completed request, and the balance behind it.
 const reasonOf = (best, first) => {
   const perRequest = (run, part) => (1e3 * num(run.summary.time_by_part[part + "_s"])) / run.summary.requests.completed_requests;
   const gain = (part) => perRequest(first, part) - perRequest(best, part), part = parts().reduce((most, one) => (gain(one) > gain(most) ? one : most));
-  const balance = `balance ${shown(num(first.summary.balancedness.balancedness_mean))} to ${shown(num(best.summary.balancedness.balancedness_mean))} (mean / max GPU load)`;
+  const balance = `balance ${balanceText(num(first.summary.balancedness.balancedness_mean))} to ${balanceText(num(best.summary.balancedness.balancedness_mean))} (mean / max GPU load)`;
   return gain(part) > 0 ? `${part} take ${shown(perRequest(best, part))} ms of step time per request, ${shown(perRequest(first, part))} with ${label(first)}; ${balance}`.replace("experts take", "expert computation takes").replace(/^(\w+) take /, "$1 takes ") : balance;
 };
 const surenessOf = (runs, comparison) => {

@@ -2,7 +2,10 @@
 
 // Shares are shown in percent; the CSV keeps them as they are in the files.
 const isShare = (column) => unitOf(column.name) === "share";
-const cellText = (column, cell) => (column.text ? String(cell === "" ? "–" : cell ?? "–") : shown(isShare(column) ? num(cell) * 100 : cell));
+// With three decimals, as the terminal and the sentences of the page have it.
+const balanceText = (value) => (Number.isFinite(value) ? value.toFixed(3) : "–");
+const cellText = (column, cell) => (column.text ? String(cell === "" ? "–" : cell ?? "–")
+  : column.name?.startsWith("balancedness") ? balanceText(num(cell)) : shown(isShare(column) ? num(cell) * 100 : cell));
 
 // Short texts keep to a line, long ones have room for several words.
 const textStyle = (length) => (length > 24 ? "text long" : length < 16 ? "text short" : "text");
