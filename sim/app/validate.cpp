@@ -12,6 +12,7 @@
 #include "sim/core/files.h"
 #include "sim/core/refuse.h"
 #include "sim/core/text.h"
+#include "sim/report/format.h"
 #include "sim/scenario/read_scenario.h"
 
 namespace epsim::app {
@@ -56,9 +57,10 @@ int validate_scenario(const po::variables_map& values, const JsonOutput& json) {
     const std::int64_t state = run.serving.kv_blocks_per_request * run.serving.kv_block_tokens;
     std::cout << fmt::format(
         "  {}: fits; KV pool {:.3f} GiB per GPU, {} tokens per DP rank{}, {:.1f} % lost to {}\n", policy.label,
-        to_gib(run.memory.kv_pool), run.serving.kv_blocks * run.serving.kv_block_tokens,
-        state > 0 ? fmt::format(" (of which each request takes {} for windows and linear-attention states)", state)
-                  : "",
+        to_gib(run.memory.kv_pool), grouped(run.serving.kv_blocks * run.serving.kv_block_tokens),
+        state > 0
+            ? fmt::format(" (of which each request takes {} for windows and linear-attention states)", grouped(state))
+            : "",
         run.memory.extras_loss * 100,
         extras_words(extra_experts_item(run) == kUnevenExpertsItem, run.plan.copies() > 0, run.buffers > Bytes(0)));
     result["policies"].push_back({{"policy", policy.label},

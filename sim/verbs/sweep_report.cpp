@@ -8,6 +8,7 @@
 
 #include "sim/core/mapped.h"
 #include "sim/report/format.h"
+#include "sim/report/metric.h"
 #include "sim/report/tables.h"
 #include "sim/report/text_table.h"
 #include "sim/report/winner_map.h"
@@ -44,9 +45,15 @@ const std::vector<Shown>& shown_columns(const SweepRequest& request) {
   return request.measure == SweepMeasure::kRun ? run : goodput;
 }
 
-std::string cell_text(const Cell& cell) {
+std::string cell_text(const Cell& cell, Form form = Form::kNumber) {
   const auto* number = std::get_if<double>(&cell);
-  return number != nullptr ? rounded(*number) : text_of(cell).empty() ? "-" : printable(text_of(cell));
+  return number != nullptr ? shown(form, *number) : text_of(cell).empty() ? "-" : printable(text_of(cell));
+}
+
+// As the other verbs write the figure of that name.
+Form form_of(const std::string& column) {
+  const auto found = std::ranges::find(metrics(), column, &Metric::name);
+  return found == metrics().end() ? Form::kNumber : found->form;
 }
 
 // The rows of a table that are shown, and how many are not.
@@ -84,16 +91,17 @@ std::string results_table(const SweepRequest& request, const ResultTable& result
   for (const std::vector<Cell>& result : results.rows) {
     std::vector<std::string>& cells = rows.emplace_back();
     for (const std::size_t c : columns) {
-      cells.push_back(c < lead ? printable(text_of(result[c])) : cell_text(result[c]));
+      cells.push_back(c < lead ? printable(text_of(result[c]))
+                               : cell_text(result[c], form_of(results.columns[c].name)));
     }
   }
   return rendered(table, rows, "results.csv");
 }
 
 // "3.021 +- 0.020" of the three cells from `at` on.
-std::string interval_text(const std::vector<Cell>& row, std::size_t at) {
+std::string interval_text(const std::vector<Cell>& row, std::size_t at, Form form = Form::kNumber) {
   const double mean = number_of(row[at]), high = number_of(row[at + 2]);
-  return std::isfinite(high) ? fmt::format("{} +- {}", rounded(mean), rounded(high - mean)) : rounded(mean);
+  return std::isfinite(high) ? fmt::format("{} +- {}", shown(form, mean), shown(form, high - mean)) : shown(form, mean);
 }
 
 // A row per combination of the axes but `seed`, and policy: means over seeds with their intervals, and the ratio of the
@@ -128,7 +136,7 @@ std::string intervals_table(const SweepRequest& request, const ResultTable& inte
                                     [&](const Shown& shown) { return text_of(row[lead]) == shown.column; });
     if (found != columns.end()) {
       const auto at = static_cast<std::size_t>(found - columns.begin());
-      rows.back()[lead + at + (ratios && at > 0 ? 1 : 0)] = interval_text(row, lead + 2);
+      rows.back()[lead + at + (ratios && at > 0 ? 1 : 0)] = interval_text(row, lead + 2, form_of(found->column));
       if (ratios && at == 0) {
         rows.back()[lead + 1] = interval_text(row, lead + 5);
       }
