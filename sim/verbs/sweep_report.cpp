@@ -167,8 +167,38 @@ const ResultTable* named_table(const SweepOutcome& done, std::string_view name) 
   return at == done.tables.end() ? nullptr : &*at;
 }
 
+// Whether every point has a rate of arrivals and keeps up with it.
+bool all_keep_up(const ResultTable& results) {
+  const auto each = [&](const char* name, const auto& holds) {
+    const auto column = std::ranges::find(results.columns, name, &ResultColumn::name);
+    const auto at = static_cast<std::size_t>(column - results.columns.begin());
+    return column != results.columns.end() &&
+           std::ranges::all_of(results.rows, [&](const auto& row) { return holds(number_of(row[at])); });
+  };
+  return each("overloaded", [](double value) { return value == 0; }) &&
+         each("offered_requests_per_s", [](double value) { return std::isfinite(value); });
+}
+
+// Where every point keeps up, policies serve alike and none can win by what it serves.
+std::string served_alike_text(const ResultTable& results, const ResultTable& winners) {
+  const std::size_t gain = winners.columns.size() - 5;
+  const bool none = std::ranges::none_of(winners.rows, [&](const auto& row) { return number_of(row[gain]) > 0; });
+  return none && all_keep_up(results)
+             ? wrapped(
+                   "No policy wins by requests/s: no point is overloaded, so each serves what is offered. Compare TTFT "
+                   "and ITL; the highest rate within an SLO tells policies apart: --measure goodput --slo "
+                   "'ttft.p99<2s,tpot.p99<100ms'.",
+                   kColumns, 0) +
+                   "\n"
+             : "";
+}
+
 // "+27.9 +- 0.5", of the policy that serves most in each combination.
-std::string winners_text(const SweepRequest& request, const ResultTable& winners, bool one_seed) {
+std::string winners_text(const SweepRequest& request, const ResultTable& results, const ResultTable& winners,
+                         bool one_seed) {
+  if (const std::string alike = served_alike_text(results, winners); !alike.empty()) {
+    return alike;
+  }
   TextTable table;
   const std::size_t axes = winners.columns.size() - 6, over = axes + 4, failed = axes + 5;
   const bool failures =
@@ -235,7 +265,7 @@ std::string gains_text(const ResultTable& gains) {
 }  // namespace
 
 std::vector<std::string> columns_of_text(const SweepRequest& request) {
-  std::vector<std::string> out{"overloaded", "kv_lost_to_copies_share"};
+  std::vector<std::string> out{"overloaded", "offered_requests_per_s", "kv_lost_to_copies_share"};
   for (const Shown& shown : shown_columns(request)) {
     out.emplace_back(shown.column);
   }
@@ -250,7 +280,7 @@ std::string sweep_text(const SweepRequest& request, const SweepOutcome& done) {
   return (intervals != nullptr ? intervals_table(request, *intervals) : results_table(request, results)) +
          overload_note(results) + (best.empty() ? "" : fmt::format("\n{}\n", wrapped(best, kColumns, 0))) +
          (gains != nullptr ? "\n" + gains_text(*gains) : "") +
-         (winners != nullptr ? "\n" + winners_text(request, *winners, intervals == nullptr) : "");
+         (winners != nullptr ? "\n" + winners_text(request, results, *winners, intervals == nullptr) : "");
 }
 
 std::string failures_text(const SweepOutcome& done) {

@@ -156,6 +156,20 @@ TEST_CASE("sweep: where a policy fails, the winner is said not to be compared wi
   CHECK(slurp(dir / "out/winners.svg").find(">base *</text>") != std::string::npos);
 }
 
+TEST_CASE("sweep: where all points keep up, no winner by requests/s is named; token counts are grouped") {
+  const TempDir dir;
+  const std::string job =
+      "sweep " + small_scenario() + " -q --policies base,eplb --only-listed --set requests.count=200 ";
+  const Outcome low = run_epsim(dir, job + "--vary requests.rate=1/s,2/s -o low");
+  REQUIRE_MESSAGE(low.exit_code == 0, low.err);
+  CHECK_MESSAGE(low.out.find("No policy wins by requests/s: no point is overloaded") != std::string::npos, low.out);
+  CHECK(low.out.find("a policy wins if") == std::string::npos);
+  CHECK(slurp(dir / "low/winners.csv").find("\n1/s,base,0,") != std::string::npos);
+  const Outcome high = run_epsim(dir, job + "--vary requests.rate=1/s,500/s -o high");
+  REQUIRE_MESSAGE(high.exit_code == 0, high.err);
+  CHECK_MESSAGE(high.out.find("a policy wins if") != std::string::npos, high.out);
+}
+
 TEST_CASE("sweep: a combination where all fail is counted with the added reference, and has a row of winners.csv") {
   const TempDir dir;
   const std::string nodes = "sweep " + small_scenario() + " -q --policies base,eplb --vary cluster.nodes=1,3 -o out";
