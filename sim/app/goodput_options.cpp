@@ -6,6 +6,7 @@
 
 #include "sim/app/command_line.h"
 #include "sim/core/mapped.h"
+#include "sim/core/refuse.h"
 #include "sim/core/text.h"
 #include "sim/study/goodput.h"
 
@@ -41,7 +42,11 @@ void add_goodput_options(po::options_description& options) {
       "min-completed", word(), "completed / offered rate that an acceptable rate must reach; default 0.95")(
       "max-drift", word(), "growth between the halves of a run that still counts as steady; default 0.25")(
       "min-requests-ratio", word(),
-      "requests of the trace for each one in the system at an acceptable rate; default 20");
+      "requests of the trace for each one in the system at an acceptable rate; default 20")(
+      "max-requests", word(),
+      "with --slo: the most requests that a rate takes where fewer leave its verdict open; default 50000. Fewer end "
+      "the "
+      "search sooner, with a wider interval");
 }
 
 GoodputOptions read_goodput_options(const po::variables_map& values) {
@@ -58,6 +63,12 @@ GoodputOptions read_goodput_options(const po::variables_map& values) {
   read("drain", o.drain_share);
   read("max-drift", o.max_drift);
   read("min-requests-ratio", o.min_requests_ratio);
+  if (values.count("max-requests") > 0) {
+    const std::string text = values["max-requests"].as<std::string>();
+    const std::optional<std::int64_t> count = number_from<std::int64_t>(text);
+    refuse_if(!count || *count < 0, "max-requests", fmt::format("'{}' is not a number of requests.", text));
+    o.most_requests = static_cast<std::size_t>(*count);
+  }
   const auto read_list = [&](const char* name, std::vector<double>& target) {
     if (values.count(name) > 0) {
       target = numbers_of(values, name);

@@ -273,7 +273,7 @@ std::string slo_rule(const GoodputOptions& o) {
       "SLO: {}. The rate is the highest at which every term holds in a steady state that completes >= {:g} x offered; "
       "found by bisection to {:g} %, with as many requests as the verdict needs ({} at most, unless the number in the "
       "system asks for more), interpolated inside the last bracket.{}",
-      name_of(o.slo), o.min_completed, o.tolerance * 100, grouped(kMostSloRequests),
+      name_of(o.slo), o.min_completed, o.tolerance * 100, grouped(static_cast<std::int64_t>(o.most_requests)),
       o.slo.per_request() ? fmt::format(" attainment: the share of requests that meet every bound without a statistic; "
                                         "{:g} is required.",
                                         o.slo.attainment)
@@ -290,10 +290,11 @@ std::string cost_note(const LoadPoint& probe, const std::string& policy, std::si
   }
   return fmt::format(
       "{} changes so little with the rate that {} needs {} requests or more at each rate ({} at most) to settle it to "
-      "{:g} %, and each of the {} searches may. A wider --tolerance, fewer --seeds or fewer policies cost less "
-      "(docs/slo.md).",
+      "{:g} %{}. A wider --tolerance, fewer --seeds or fewer policies cost less; "
+      "so does --max-requests 4000, for a wider interval (docs/slo.md).",
       name_of(o.slo.terms.at(static_cast<std::size_t>(probe.slo.limit))), policy, grouped(probe.requests),
-      grouped(kMostSloRequests), o.tolerance * 100, searches);
+      grouped(static_cast<std::int64_t>(o.most_requests)), o.tolerance * 100,
+      searches > 1 ? fmt::format(", and each of the {} searches may", searches) : "");
 }
 
 std::string measured_part_rule(const GoodputOptions& o) {

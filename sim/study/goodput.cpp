@@ -155,10 +155,12 @@ GoodputSearch search_goodput(const SearchTarget& target, const GoodputOptions& o
 GoodputSearch search_slo(const SearchTarget& target, const GoodputOptions& options, const SearchStart& start,
                          const OnLoadPoint& on_load_point) {
   const std::size_t available = target.longer ? kMostGoodputRequests : target.trace->steady();
+  const std::size_t usual = start.requests > 0 ? start.requests : kSloRequests;
   SloCurve curve{.start = start.rate > 0 ? start.rate : arrival_rate(*target.trace),
                  .step = start.step,
-                 .usual = std::min(start.requests > 0 ? start.requests : kSloRequests, available),
+                 .usual = std::min(usual, available),
                  .available = available,
+                 .most = options.most_requests,
                  .probes = {}};
   std::shared_ptr<const RequestTrace> longer;
   const auto with = [&](std::size_t count) -> const RequestTrace& {
@@ -449,3 +451,5 @@ void validate(const GoodputOptions& o) {
 }
 
 }  // namespace epsim
+  require(o.most_requests >= kSloRequests, "max-requests",
+          "a rate starts with 1,000 requests, so the most it takes must be at least as many.");

@@ -34,7 +34,10 @@ struct GoodputOptions {
   // As in a short benchmark run: every request counts, from an empty system to the last answer, and no steady state is
   // asked for. The rate at which requests are completed then holds the tail, and bounds nothing.
   bool count_all = false;
-  Slo slo;                    // without terms: the search is for the knee
+  Slo slo;  // without terms: the search is for the knee
+  // Of a rate under an SLO, unless the number in the system asks for more. With fewer a search ends sooner, and the
+  // interval of its rate is wider.
+  std::size_t most_requests = kMostSloRequests;
   std::vector<double> rates;  // requests/s to probe besides those that the search chooses
   bool branches = false;      // serve rates past the knee after a backlog, too (branches.h)
 };

@@ -48,7 +48,7 @@ std::size_t requests_of(const LoadPoint& p) { return static_cast<std::size_t>(p.
 // Overloaded, or not steady, though every bound is met.
 bool overloaded(const LoadPoint& p) { return !p.slo.holds && p.slo.excess <= 0; }
 
-std::size_t most_of(const SloCurve& curve) { return std::min(kMostSloRequests, curve.available); }
+std::size_t most_of(const SloCurve& curve) { return std::min(curve.most, curve.available); }
 
 // As many requests as the rate just below takes.
 std::size_t level_of(const SloCurve& curve, const Bracket& bracket) {

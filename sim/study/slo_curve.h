@@ -16,11 +16,12 @@
 namespace epsim {
 
 struct SloCurve {
-  double start = 0;               // requests/s, where the bracket begins
-  double step = 1.5;              // factor between rates while there is no bracket
-  std::size_t usual = 0;          // requests of a probe of which nothing else is known
-  std::size_t available = 0;      // requests that can be had
-  std::vector<LoadPoint> probes;  // by rate, one each
+  double start = 0;                     // requests/s, where the bracket begins
+  double step = 1.5;                    // factor between rates while there is no bracket
+  std::size_t usual = 0;                // requests of a probe of which nothing else is known
+  std::size_t available = 0;            // requests that can be had
+  std::size_t most = kMostSloRequests;  // GoodputOptions::most_requests
+  std::vector<LoadPoint> probes;        // by rate, one each
 
   // Takes the place of an earlier probe at its rate.
   void add(LoadPoint probe);

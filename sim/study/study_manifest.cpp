@@ -29,18 +29,22 @@ Json scenario_manifest(int format, const Scenario& scenario, const std::vector<s
 }
 
 Json goodput_options_json(const GoodputOptions& o) {
-  return {{"k", o.k},
-          {"sensitivity", o.sensitivity},
-          {"sensitivity_of_first_seed", o.sensitivity_of_first_seed},
-          {"min_completed", o.min_completed},
-          {"tolerance", o.tolerance},
-          {"warmup_share", o.warmup_share},
-          {"drain_share", o.drain_share},
-          {"max_drift", o.max_drift},
-          {"min_requests_ratio", o.min_requests_ratio},
-          {"slo", name_of(o.slo)},
-          {"rates", o.rates},
-          {"branches", o.branches}};
+  Json out{{"k", o.k},
+           {"sensitivity", o.sensitivity},
+           {"sensitivity_of_first_seed", o.sensitivity_of_first_seed},
+           {"min_completed", o.min_completed},
+           {"tolerance", o.tolerance},
+           {"warmup_share", o.warmup_share},
+           {"drain_share", o.drain_share},
+           {"max_drift", o.max_drift},
+           {"min_requests_ratio", o.min_requests_ratio},
+           {"slo", name_of(o.slo)},
+           {"rates", o.rates},
+           {"branches", o.branches}};
+  if (o.most_requests != kMostSloRequests) {  // studies from before there was a choice go on
+    out["most_requests"] = o.most_requests;
+  }
+  return out;
 }
 
 std::string document_text(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }

@@ -64,13 +64,15 @@ TEST_CASE("goodput refuses wrong options with a clear error and writes nothing")
     std::vector<std::string> mentions;
   };
   const TempDir dir;
-  for (const Wrong& wrong : {Wrong{"--k 1", {"k", "exceed 1"}}, Wrong{"--k five", {"k", "five", "not a number"}},
-                             Wrong{"--seeds 0", {"seeds", "1 to 100"}}, Wrong{"--slo tftt=2s", {"tftt", "ttft"}},
-                             Wrong{"--slo ttft=2", {"slo", "unit", "ms"}},
-                             Wrong{"--set protocol.slo=ttft=2", {"protocol.slo", "unit", "ms"}},
-                             Wrong{"--slo ttft=2s,ttft=3s", {"ttft", "twice"}},
-                             Wrong{"--rates -1", {"rates", "positive"}}, Wrong{"--tolerance 0", {"tolerance"}},
-                             Wrong{"--warmup 0.9", {"warmup"}}, Wrong{"--policies base,elpb", {"elpb", "eplb"}}}) {
+  for (const Wrong& wrong :
+       {Wrong{"--k 1", {"k", "exceed 1"}}, Wrong{"--k five", {"k", "five", "not a number"}},
+        Wrong{"--seeds 0", {"seeds", "1 to 100"}}, Wrong{"--slo tftt=2s", {"tftt", "ttft"}},
+        Wrong{"--slo ttft=2", {"slo", "unit", "ms"}},
+        Wrong{"--set protocol.slo=ttft=2", {"protocol.slo", "unit", "ms"}},
+        Wrong{"--slo ttft=2s,ttft=3s", {"ttft", "twice"}}, Wrong{"--rates -1", {"rates", "positive"}},
+        Wrong{"--tolerance 0", {"tolerance"}}, Wrong{"--max-requests 500", {"max-requests", "1,000"}},
+        Wrong{"--max-requests few", {"max-requests", "'few'"}}, Wrong{"--warmup 0.9", {"warmup"}},
+        Wrong{"--policies base,elpb", {"elpb", "eplb"}}}) {
     CAPTURE(wrong.arguments);
     const std::string policies = std::string(wrong.arguments).find("--policies") == 0 ? "" : "--policies base ";
     const Outcome refused = run_epsim(dir, "goodput " + small_scenario() + " -q -o out " + policies + wrong.arguments);

@@ -433,6 +433,29 @@ TEST_CASE("SLO: verdicts that contradict each other are asked again with more re
   CHECK(found.high == 6);
 }
 
+TEST_CASE("SLO: a search with few requests at most ends with verdicts that are open, and says so in its interval") {
+  const GoodputOptions options = options_of("ttft<1s");
+  SloCurve curve{.start = 5, .usual = 1000, .available = 100'000, .probes = {}};
+  const auto add = [&](double rate, bool holds) {
+    LoadPoint p;
+    p.offered = p.measured_offered = p.completed = rate;
+    p.requests = 4000;
+    p.enough_requests = true;
+    p.slo = {0.9, holds ? -0.01 : 0.01, 0.3, 0, holds, false};
+    curve.add(p);
+  };
+  add(5, true);
+  add(5.05, false);
+  CHECK(next_slo_step(curve, options)->requests == 8000);
+  curve.most = 4000;
+  CHECK_FALSE(next_slo_step(curve, options).has_value());
+  // The excess rises by 0.02 over ln(5.05 / 5) = 0.00995, so its half width of 0.3 is one of 0.149 of the rate.
+  const SloFinding found = slo_finding(curve, options);
+  CHECK(found.rate == doctest::Approx(5.025).epsilon(1e-3));
+  CHECK(found.low == doctest::Approx(5.025 / 1.149).epsilon(1e-3));
+  CHECK(found.high == doctest::Approx(5.025 * 1.149).epsilon(1e-3));
+}
+
 TEST_CASE("SLO: where the lowest rate fails for good and a higher one holds, the search goes on below") {
   const GoodputOptions options = options_of("ttft<1s");
   SloCurve curve{.start = 2, .usual = 1000, .available = 100'000, .probes = {}};
