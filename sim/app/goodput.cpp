@@ -19,6 +19,7 @@
 #include "sim/report/format.h"
 #include "sim/report/goodput_summary.h"
 #include "sim/report/goodput_writer.h"
+#include "sim/report/progress.h"
 #include "sim/report/run_info.h"
 #include "sim/scenario/compared_policies.h"
 #include "sim/scheduler/engines.h"
@@ -36,6 +37,8 @@ void print_load_point(const SearchTarget& target, const LoadPoint& p) {
                            p.backlog > 0 ? ", after a backlog" : "", p.requests, p.offered, p.completed,
                            rounded(p.ttft_s.mean * 1e3), p.stable ? "" : ", unstable");
 }
+
+constexpr Seconds kMostSilence{10};  // a rate may take minutes; then a line says how far its run is
 
 // The scenario with prompts held until DP ranks have them together.
 struct Alignment {
@@ -81,10 +84,20 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const Alignment& ali
   std::mutex turn;
   bool cost_told = false;
   PlanCache plans;
-  std::vector<SearchTarget> targets = targets_of(by_seed, control, &plans);
+  const bool quiet = values["quiet"].as<bool>() || store.farm() != nullptr;
+  Silence silence(kMostSilence);
+  const OnServing under_way = [&](const ServedSoFar& run) {
+    const std::lock_guard lock(turn);
+    if (silence.too_long()) {
+      silence.broken();
+      std::cerr << fmt::format("epsim: under way: {}\n", served_text(run));
+    }
+  };
+  const OnServing on_serving = quiet ? OnServing() : under_way;
+  std::vector<SearchTarget> targets = targets_of(by_seed, control, &plans, on_serving);
   const auto usual = static_cast<std::ptrdiff_t>(targets.size());
   if (!alignment.by_seed.empty()) {
-    for (SearchTarget& target : targets_of(alignment.by_seed, control, &plans)) {
+    for (SearchTarget& target : targets_of(alignment.by_seed, control, &plans, on_serving)) {
       target.aligned = true;
       targets.push_back(std::move(target));
     }
@@ -92,13 +105,13 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const Alignment& ali
   const OnLoadPoint print = [&](const SearchTarget& target, const LoadPoint& probe) {
     const std::lock_guard lock(turn);
     print_load_point(target, probe);
+    silence.broken();
     const std::string note = cost_note(probe, printable(target.policy), targets.size(), options);
     if (!note.empty() && !std::exchange(cost_told, true)) {
       std::cerr << "epsim: " << note << "\n";
     }
   };
-  study.searches = search_all(targets, options,
-                              values["quiet"].as<bool>() || store.farm() != nullptr ? OnLoadPoint() : print, &store);
+  study.searches = search_all(targets, options, quiet ? OnLoadPoint() : print, &store);
   study.aligned.assign(study.searches.begin() + usual, study.searches.end());
   study.searches.resize(static_cast<std::size_t>(usual));
   return study;

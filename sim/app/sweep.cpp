@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iostream>
+#include <mutex>
 
 #include "sim/app/command_line.h"
 #include "sim/app/compared_labels.h"
@@ -16,6 +17,7 @@
 #include "sim/core/refuse.h"
 #include "sim/core/text.h"
 #include "sim/report/format.h"
+#include "sim/report/goodput_summary.h"
 #include "sim/report/progress.h"
 #include "sim/study/job_runner.h"
 #include "sim/study/study_manifest.h"
@@ -31,6 +33,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kUsualParts = 64;
+constexpr Seconds kSearchHeartbeat{10};  // a point takes minutes
 
 SweepRequest request_of(const po::variables_map& values, std::vector<SweepAxis> axes) {
   SweepRequest request;
@@ -77,7 +80,11 @@ SweepOutcome run_with_progress(const SweepRequest& request, const fs::path& targ
   std::ofstream nowhere;
   const bool terminal = !quiet && isatty(STDERR_FILENO) == 1;
   ProgressBoard board(quiet ? static_cast<std::ostream&>(nowhere) : std::cerr,
-                      {.terminal = terminal, .columns = terminal_columns(), .unit = "points", .simulated = false});
+                      {.terminal = terminal,
+                       .columns = terminal_columns(),
+                       .heartbeat = request.measure == SweepMeasure::kRun ? Seconds(2) : kSearchHeartbeat,
+                       .unit = "points",
+                       .simulated = false});
   ProgressLine* line = nullptr;
   std::int64_t done = 0;
   control.on_start = [&](std::size_t to_run, std::size_t before) {
@@ -86,7 +93,18 @@ SweepOutcome run_with_progress(const SweepRequest& request, const fs::path& targ
     }
     line = &board.add("sweep", static_cast<std::int64_t>(to_run));
   };
-  control.on_point = [&] { line->update(++done, Ticks{}); };
+  std::mutex turn;
+  control.on_point = [&] {
+    const std::lock_guard lock(turn);
+    line->update(++done, Ticks{});
+  };
+  if (!quiet) {
+    control.on_serving = [&](const ServedSoFar& run) {
+      const std::lock_guard lock(turn);
+      line->note(served_text(run));
+      line->update(done, Ticks{});
+    };
+  }
   SweepOutcome out = run_sweep(request, target, control);
   line->finish(out.interrupted);
   return out;

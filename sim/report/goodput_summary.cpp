@@ -280,6 +280,11 @@ std::string slo_rule(const GoodputOptions& o) {
                           : "");
 }
 
+std::string served_text(const ServedSoFar& run) {
+  return fmt::format("{}, seed {}, {}: {} of {} requests", printable(run.policy), run.seed,
+                     run.rate > 0 ? fmt::format("at {:.4g}/s", run.rate) : "all at once", run.completed, run.requests);
+}
+
 std::string cost_note(const LoadPoint& probe, const std::string& policy, std::size_t searches,
                       const GoodputOptions& o) {
   constexpr std::int64_t kMany = 8000;

@@ -55,7 +55,7 @@ std::int64_t next_quarter(std::int64_t done, std::int64_t total) {
 ProgressLine::ProgressLine(ProgressBoard& board, const std::string& label, std::int64_t total, Seconds started)
     : board_(board), label_(printable(label)), total_(total), started_(started), last_shown_(started) {
   next_mark_ = next_quarter(0, total);
-  updated_ = started;
+  advanced_ = latest_advance_ = started;
 }
 
 double ProgressLine::share() const {
@@ -66,13 +66,16 @@ double ProgressLine::share() const {
 void ProgressLine::start() {
   const Seconds now = board_.now();
   const std::lock_guard lock(board_.mutex_);
-  started_ = last_shown_ = updated_ = now;
+  started_ = last_shown_ = advanced_ = latest_advance_ = now;
 }
 
+void ProgressLine::note(const std::string& text) { latest_note_ = printable(text); }
+
 void ProgressLine::update(std::int64_t done, Ticks simulated) {
+  const Seconds now = board_.now();
+  latest_advance_ = done > latest_done_ ? now : latest_advance_;
   latest_done_ = done;
   latest_simulated_ = simulated;
-  const Seconds now = board_.now();
   const bool terminal = board_.options_.terminal;
   const bool due = now - last_shown_ >= (terminal ? board_.options_.redraw : board_.options_.heartbeat);
   // The line at 100 % belongs to finish().
@@ -83,9 +86,10 @@ void ProgressLine::update(std::int64_t done, Ticks simulated) {
   last_shown_ = now;
   next_mark_ = next_quarter(done, total_);
   const std::lock_guard lock(board_.mutex_);
+  advanced_ = latest_advance_;
   done_ = done;
   simulated_ = simulated;
-  updated_ = now;
+  note_ = latest_note_;
   board_.show(*this);
 }
 
@@ -96,7 +100,7 @@ void ProgressLine::finish(bool interrupted) {
   interrupted_ = interrupted;
   done_ = interrupted ? latest_done_ : total_;
   simulated_ = latest_simulated_;
-  updated_ = now;
+  advanced_ = now;
   board_.last_redraw_ = Seconds(-1e9);  // an end is always shown
   board_.show(*this);
 }
@@ -127,7 +131,8 @@ void ProgressBoard::show(const ProgressLine& line) {
     redraw();
     return;
   }
-  const Pace pace{line.done_, line.total_, line.updated_ - line.started_};
+  // Where few units are counted, the time since the last one says nothing of the pace.
+  const Pace pace{line.done_, line.total_, line.advanced_ - line.started_};
   std::string text = fmt::format("epsim: {} {:.0f} % ({} of {} {}", line.label_, std::floor(line.share() * 100),
                                  line.done_, line.total_, options_.unit);
   if (line.ended_) {
@@ -139,6 +144,9 @@ void ProgressBoard::show(const ProgressLine& line) {
     text += fmt::format(", {} {}/s, about {} left)", rounded(pace.rate()), options_.unit, pace.remaining());
   } else {
     text += ")";
+  }
+  if (!line.ended_ && !line.note_.empty()) {
+    text += "; " + line.note_;
   }
   out_ << text + "\n" << std::flush;
 }
@@ -164,7 +172,7 @@ std::string ProgressBoard::bar_line() const {
     pace.done += line->done_;
     pace.total += line->total_;
     started = std::min(started, line->started_);
-    updated = std::max(updated, line->updated_);
+    updated = std::max(updated, line->advanced_);
     simulated = std::max(simulated, line->simulated_);
     each += fmt::format("  {} {:.0f} %{}", line->label_, std::floor(line->share() * 100),
                         line->interrupted_ ? " interrupted" : "");
@@ -183,7 +191,15 @@ std::string ProgressBoard::bar_line() const {
   if (pace.done > 0 && options_.simulated) {
     text += fmt::format("  simulated {} s", fixed(to_seconds(simulated).count(), 1));
   }
+  for (const auto& line : lines_) {
+    text += line->ended_ || line->note_.empty() ? "" : "  " + line->note_;
+  }
   return text;
 }
+
+Silence::Silence(Seconds most, std::function<Seconds()> now)
+    : most_(most), now_(now ? std::move(now) : steady_now), since_(now_()) {}
+
+void Silence::broken() { since_ = now_(); }
 
 }  // namespace epsim

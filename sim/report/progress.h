@@ -32,6 +32,8 @@ class ProgressLine {
  public:
   // The run had to wait for its thread: its pace counts from here, not from ProgressBoard::add.
   void start();
+  // What the unit under way does; shown after the count, from the next update() on. Called as update() is.
+  void note(const std::string& text);
   // `done` requests of the run's total are finished; the simulated clock stands at `simulated`.
   void update(std::int64_t done, Ticks simulated);
   // The run ended: completely, or cut short.
@@ -50,10 +52,13 @@ class ProgressLine {
   Seconds last_shown_;
   std::int64_t next_mark_ = 0, latest_done_ = 0;
   Ticks latest_simulated_{};
+  Seconds latest_advance_{};
+  std::string latest_note_;
   // Guarded by the board's mutex: what was last shown.
   std::int64_t done_ = 0;
   Ticks simulated_{};
-  Seconds updated_{};
+  Seconds advanced_{};  // when more was done than before
+  std::string note_;
   bool ended_ = false, interrupted_ = false;
 };
 
@@ -80,6 +85,20 @@ class ProgressBoard {
   std::vector<std::unique_ptr<ProgressLine>> lines_;
   Seconds last_redraw_{-1e9};
   bool drawn_ = false;
+};
+
+// How long nothing has been said, for who prints lines as things end and one of what is under way in between. Its calls
+// are made one at a time.
+class Silence {
+ public:
+  explicit Silence(Seconds most, std::function<Seconds()> now = {});
+  void broken();  // something was said
+  bool too_long() const { return now_() - since_ >= most_; }
+
+ private:
+  Seconds most_;
+  std::function<Seconds()> now_;
+  Seconds since_;
 };
 
 }  // namespace epsim

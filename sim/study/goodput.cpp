@@ -358,8 +358,27 @@ std::vector<GoodputSearch> search_all(const std::vector<SearchTarget>& targets, 
   return runner.take();
 }
 
+namespace {
+
+// `control` for a run of this trace that tells how far it is.
+RunControl told_control(const RunControl& control, const OnServing& on_serving, ServedSoFar so_far,
+                        const RequestTrace& trace) {
+  const std::size_t first = trace.steady() > 1 ? trace.ramp : 0;
+  const bool at_once = trace.requests.back().arrival <= trace.requests[first].arrival;
+  so_far.rate = at_once ? 0 : arrival_rate(trace);
+  RunControl out = control;
+  out.on_progress = [&on_serving, so_far](const Progress& p) mutable {
+    so_far.completed = p.completed;
+    so_far.requests = p.requests;
+    on_serving(so_far);
+  };
+  return out;
+}
+
+}  // namespace
+
 SearchTarget target_of(const Scenario& scenario, std::shared_ptr<const PreparedRun> prepared, int seed_index,
-                       const RunControl& control) {
+                       const RunControl& control, const OnServing& on_serving) {
   const PreparedInstance& last = prepared->last();
   SearchTarget out;
   out.policy = last.policy.label;
@@ -375,8 +394,10 @@ SearchTarget target_of(const Scenario& scenario, std::shared_ptr<const PreparedR
   out.paced = scenario.make_paced;
   out.kv_lost_share = last.memory.extras_loss;
   out.kv_tokens_per_rank = last.serving.kv_blocks * last.serving.kv_block_tokens;
-  out.serve = [&scenario, &control, prepared = std::move(prepared)](const RequestTrace& trace) {
-    return run_prepared(scenario, *prepared, trace, control);
+  out.serve = [&scenario, &control, on_serving, policy = out.policy, seed = out.seed,
+               prepared = std::move(prepared)](const RequestTrace& trace) {
+    return run_prepared(scenario, *prepared, trace,
+                        on_serving ? told_control(control, on_serving, {policy, seed}, trace) : control);
   };
   return out;
 }
@@ -402,8 +423,8 @@ void check_searched(const Scenario& scenario) {
   check_lasting(scenario);
 }
 
-std::vector<SearchTarget> targets_of(const std::vector<Scenario>& by_seed, const RunControl& control,
-                                     PlanCache* plans) {
+std::vector<SearchTarget> targets_of(const std::vector<Scenario>& by_seed, const RunControl& control, PlanCache* plans,
+                                     const OnServing& on_serving) {
   check_searched(by_seed.front());
   const std::size_t policies = by_seed.front().policies.size(), seeds = by_seed.size();
   std::vector<SearchTarget> out(policies * seeds);
@@ -411,7 +432,7 @@ std::vector<SearchTarget> targets_of(const std::vector<Scenario>& by_seed, const
     const Scenario& scenario = by_seed[i % seeds];
     const PolicyChoice& policy = scenario.policies[i / seeds];
     out[i] = target_of(scenario, std::make_shared<const PreparedRun>(prepare_run(scenario, policy, plans)),
-                       static_cast<int>(i % seeds), control);
+                       static_cast<int>(i % seeds), control, on_serving);
   });
   return out;
 }
@@ -445,11 +466,11 @@ void validate(const GoodputOptions& o) {
   require(o.max_drift > 0 && std::isfinite(o.max_drift), "max-drift", "the allowed growth must be positive.");
   require(o.min_requests_ratio >= 0 && std::isfinite(o.min_requests_ratio), "min-requests-ratio",
           "requests per request in the system: a number that is not negative.");
+  require(o.most_requests >= kSloRequests, "max-requests",
+          "a rate starts with 1,000 requests, so the most it takes must be at least as many.");
   for (const double rate : o.rates) {
     require(std::isfinite(rate) && rate > 0, "rates", "rates to probe must be positive.");
   }
 }
 
 }  // namespace epsim
-  require(o.most_requests >= kSloRequests, "max-requests",
-          "a rate starts with 1,000 requests, so the most it takes must be at least as many.");

@@ -47,6 +47,8 @@ inline constexpr std::size_t kMostGoodputRequests = 1'000'000;
 
 // How a caller follows a search; called from several threads at once. May be empty.
 using OnLoadPoint = std::function<void(const SearchTarget&, const LoadPoint&)>;
+// How far the run is that a search is making, told every few hundred steps; likewise.
+using OnServing = std::function<void(const ServedSoFar&)>;
 
 struct SearchStart {
   double rate = 0;           // requests/s; 0: from the saturation throughput
@@ -79,7 +81,7 @@ std::vector<GoodputSearch> search_all(const std::vector<SearchTarget>& targets, 
 
 // A policy of a scenario with its plan made. `control` is that of every run; it and the scenario outlive the target.
 SearchTarget target_of(const Scenario& scenario, std::shared_ptr<const PreparedRun> prepared, int seed_index,
-                       const RunControl& control);
+                       const RunControl& control, const OnServing& on_serving = {});
 
 // Throws InputError where faults or loads come, go or change at times of the run.
 void check_lasting(const Scenario& scenario);
@@ -90,7 +92,7 @@ void check_searched(const Scenario& scenario);
 // prepare_run() throws, which gets `plans`, and check_searched(). `control` is that of every run.
 // It and the scenarios outlive the targets.
 std::vector<SearchTarget> targets_of(const std::vector<Scenario>& by_seed, const RunControl& control,
-                                     PlanCache* plans = nullptr);
+                                     PlanCache* plans = nullptr, const OnServing& on_serving = {});
 
 // `options` as the scenario's `protocol` completes them: its SLO where they have none. Throws what parse_slo() throws.
 GoodputOptions by_protocol(GoodputOptions options, const Scenario& scenario);

@@ -18,7 +18,6 @@
 
 namespace epsim {
 
-// Of a rate under an SLO, unless the number in the system asks for more.
 inline constexpr std::size_t kMostSloRequests = 50'000;
 
 struct GoodputOptions {
@@ -158,6 +157,14 @@ struct GoodputStudy {
   std::string alignment;
   int seeds = 1;
   bool same_requests = false;  // all seeds have the same requests (a recorded trace): only the routing differs
+};
+
+// How far the run is that a search is making.
+struct ServedSoFar {
+  std::string policy;
+  std::uint64_t seed = 0;
+  double rate = 0;  // requests/s; 0: all at once
+  std::int64_t completed = 0, requests = 0;
 };
 
 }  // namespace epsim

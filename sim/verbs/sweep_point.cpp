@@ -11,7 +11,6 @@
 #include "sim/report/summary.h"
 #include "sim/scenario/compared_policies.h"
 #include "sim/scenario/read_scenario.h"
-#include "sim/study/goodput.h"
 #include "sim/study/study_manifest.h"
 #include "traces/format/csv.h"
 
@@ -35,7 +34,8 @@ std::vector<ResultTable> tables_of_run(const Scenario& scenario, const std::atom
 constexpr std::string_view kDropped[] = {"policy", "seed", "knee_ratio", "saturation_ratio", "slo_ratio"};
 
 std::vector<ResultTable> tables_of_search(const Scenario& scenario, const GoodputOptions& given,
-                                          const std::atomic<bool>* stop, PlanCache* plans) {
+                                          const std::atomic<bool>* stop, PlanCache* plans,
+                                          const OnServing& on_serving) {
   RunControl control;
   control.stop = stop;
   const std::vector<Scenario> by_seed{scenario};
@@ -43,7 +43,7 @@ std::vector<ResultTable> tables_of_search(const Scenario& scenario, const Goodpu
   GoodputStudy study;
   study.options = options;
   study.policies = {scenario.policies.front().label};
-  study.searches = search_all(targets_of(by_seed, control, plans), options, {});
+  study.searches = search_all(targets_of(by_seed, control, plans, on_serving), options, {});
   ResultTable results = policy_table(study, 0);
   if (!options.slo.any()) {  // of the one search; a policy has one under each seed
     results.add_words({"knee_limit"});
@@ -124,15 +124,17 @@ Scenario scenario_at(const SweepRequest& request, std::size_t index) {
   return read_scenario(config, {policy});
 }
 
-SweepPoint run_point(const SweepRequest& request, std::size_t index, const std::atomic<bool>* stop, PlanCache& plans) {
+SweepPoint run_point(const SweepRequest& request, std::size_t index, const std::atomic<bool>* stop, PlanCache& plans,
+                     const OnServing& on_serving) {
   SweepPoint point;
   point.index = index;
   try {
     const Scenario scenario = scenario_at(request, index);
     point.inputs = mapped(scenario.input_files, describe_file);
     PlanCache* shared = request.own_policies.contains(policy_at(request, index)) ? nullptr : &plans;
-    point.tables = request.measure == SweepMeasure::kRun ? tables_of_run(scenario, stop, shared)
-                                                         : tables_of_search(scenario, request.goodput, stop, shared);
+    point.tables = request.measure == SweepMeasure::kRun
+                       ? tables_of_run(scenario, stop, shared)
+                       : tables_of_search(scenario, request.goodput, stop, shared, on_serving);
   } catch (const StudyInterrupted&) {
     throw;
   } catch (const std::exception& e) {

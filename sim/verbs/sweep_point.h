@@ -12,7 +12,7 @@
 #include "sim/cluster/plan_cache.h"
 #include "sim/report/sweep_table.h"
 #include "sim/scenario/scenario.h"
-#include "sim/study/goodput_result.h"
+#include "sim/study/goodput.h"
 #include "sim/verbs/sweep_axes.h"
 #include "sim/verbs/sweep_store.h"
 
@@ -54,7 +54,8 @@ Scenario scenario_at(const SweepRequest& request, std::size_t index);
 
 // Runs a point; `plans` are those of the sweep. What goes wrong becomes its error; only an interruption is thrown
 // (StudyInterrupted).
-SweepPoint run_point(const SweepRequest& request, std::size_t index, const std::atomic<bool>* stop, PlanCache& plans);
+SweepPoint run_point(const SweepRequest& request, std::size_t index, const std::atomic<bool>* stop, PlanCache& plans,
+                     const OnServing& on_serving = {});
 
 // The cells that say which point it is (point, the axes' values, policy, error), and their columns.
 std::vector<ResultColumn> lead_columns(const SweepRequest& request);

@@ -163,7 +163,7 @@ SweepOutcome run_sweep(const SweepRequest& request, const fs::path& target, cons
   PlanCache plans;
   try {
     run_kept_jobs(store, keys, jobs_of(store.shard(), keys.size()), jobs, [&](std::size_t i, const Abandoned&) {
-      const SweepPoint point = run_point(request, i, control.stop, plans);
+      const SweepPoint point = run_point(request, i, control.stop, plans, control.on_serving);
       return KeptText{stored_text(point), label_of(point)};
     });
   } catch (const StudyInterrupted&) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/study/goodput.h"
 #include "sim/study/job_store.h"
 #include "sim/verbs/sweep_point.h"
 
@@ -22,6 +23,8 @@ struct SweepControl {
   // point, one at a time.
   std::function<void(std::size_t to_run, std::size_t finished_before)> on_start;
   std::function<void()> on_point;
+  // With goodput: how far a point's search is. From several threads at once; may be empty.
+  OnServing on_serving = {};
 };
 
 // Points: the combination of axes changes slowest, the policy fastest.

@@ -95,6 +95,41 @@ TEST_CASE("a run that waited for its thread counts from its own start") {
         "epsim: base 100 % (4 of 4 requests), done after 1.0 s\n");
 }
 
+TEST_CASE("plain lines: what is under way, and a pace that does not fall between units") {
+  Clock clock;
+  std::ostringstream out;
+  ProgressOptions options = clock.options(false);
+  options.unit = "points";
+  options.simulated = false;
+  ProgressBoard board(out, options);
+  ProgressLine& line = board.add("sweep", 5);
+  clock.time = Seconds(103.0);
+  line.note("eplb\n at 4/s");
+  line.update(0, Ticks{});
+  clock.time = Seconds(110.0);
+  line.note("eplb at 5/s");
+  line.update(1, Ticks{});
+  clock.time = Seconds(115.0);
+  line.update(1, Ticks{});  // 1 in 10 s still: the second one is under way
+  line.finish();
+  CHECK(out.str() ==
+        "epsim: sweep 0 % (0 of 5 points)\n"
+        "epsim: sweep 0 % (0 of 5 points); eplb? at 4/s\n"
+        "epsim: sweep 20 % (1 of 5 points, 0.1000 points/s, about 40 s left); eplb at 5/s\n"
+        "epsim: sweep 20 % (1 of 5 points, 0.1000 points/s, about 40 s left); eplb at 5/s\n"
+        "epsim: sweep 100 % (5 of 5 points), done after 15 s\n");
+}
+
+TEST_CASE("a silence is too long after its time, until it is broken") {
+  Clock clock;
+  Silence silence(Seconds(10), [&clock] { return clock.time; });
+  CHECK_FALSE(silence.too_long());
+  clock.time += Seconds(10);
+  CHECK(silence.too_long());
+  silence.broken();
+  CHECK_FALSE(silence.too_long());
+}
+
 TEST_CASE("a jump over several quarters is one line") {
   Clock clock;
   std::ostringstream out;
