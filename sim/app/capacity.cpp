@@ -13,6 +13,7 @@
 #include "sim/report/capacity_report.h"
 #include "sim/report/capacity_words.h"
 #include "sim/report/format.h"
+#include "sim/report/tables.h"
 #include "sim/study/job_runner.h"
 #include "sim/verbs/capacity_folder.h"
 #include "sim/verbs/capacity_request.h"
@@ -32,9 +33,9 @@ void print_answer(const std::string& progress, const CapacityDesign& design, int
                                  : fmt::format("{} at {:.4g}/s, {}", count_of(instances, "instance"), a.point.offered,
                                                count_of(a.point.requests, "request"));
     std::cerr << progress
-              << fmt::format("{}: {}: TTFT p99 {} ms, TPOT p99 {} ms, {}\n", printable(name_of(design)), load,
-                             rounded(a.point.ttft_s.p99 * 1e3), rounded(a.point.tpot_s.p99 * 1e3),
-                             a.point.slo.holds ? "holds" : "fails");
+              << fmt::format("{}: {}: TTFT p99 {} ms, TPOT p99 {} ms, {}\n",
+                             shortened(printable(name_of(design)), kColumns), load, rounded(a.point.ttft_s.p99 * 1e3),
+                             rounded(a.point.tpot_s.p99 * 1e3), a.point.slo.holds ? "holds" : "fails");
   }
 }
 
