@@ -196,7 +196,7 @@ std::string served_alike_text(const ResultTable& results, const ResultTable& win
 // "+27.9 +- 0.5", of the policy that serves most in each combination.
 std::string winners_text(const SweepRequest& request, const ResultTable& results, const ResultTable& winners,
                          bool one_seed) {
-  if (const std::string alike = served_alike_text(results, winners); !alike.empty()) {
+  if (std::string alike = served_alike_text(results, winners); !alike.empty()) {
     return alike;
   }
   TextTable table;
