@@ -35,9 +35,9 @@ void fill_node(std::span<const float> loads, std::span<const int> experts, TieOr
   const Packing packing = pack_equally<Real, Sum>(per_copy, node.gpus, ties);
   const int per_gpu = static_cast<int>(node.expert.size()) / node.gpus;
   for (std::size_t p = 0; p < per_copy.size(); ++p) {
-    const auto slot = static_cast<std::size_t>(packing.pack[p] * per_gpu + packing.rank[p]);
-    node.expert[slot] = experts[static_cast<std::size_t>(replicas.expert[p])];
-    node.rank[slot] = replicas.rank[p];
+    const int slot = packing.pack[p] * per_gpu + packing.rank[p];
+    node.expert[static_cast<std::size_t>(slot)] = experts[static_cast<std::size_t>(replicas.expert[p])];
+    node.rank[static_cast<std::size_t>(slot)] = replicas.rank[p];
   }
 }
 
@@ -96,9 +96,9 @@ std::vector<int> experts_by_node(std::span<const float> loads, int groups, int n
   const int groups_per_node = groups / nodes;
   std::vector<int> order(loads.size());
   for (std::size_t g = 0; g < count; ++g) {
-    const auto position = static_cast<std::size_t>(packed.pack[g] * groups_per_node + packed.rank[g]);
+    const int position = packed.pack[g] * groups_per_node + packed.rank[g];
     for (std::size_t i = 0; i < group_size; ++i) {
-      order[position * group_size + i] = static_cast<int>(g * group_size + i);
+      order[static_cast<std::size_t>(position) * group_size + i] = static_cast<int>(g * group_size + i);
     }
   }
   return order;

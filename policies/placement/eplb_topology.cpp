@@ -16,6 +16,7 @@
 
 #include "policies/placement/eplb.h"
 #include "policies/placement/packing.h"
+#include "sim/core/check.h"
 #include "sim/core/mapped.h"
 
 namespace epsim {
@@ -78,6 +79,7 @@ class SpreadLayer {
         best_holds = holds;
       }
     }
+    EPSIM_CHECK(best != nullptr, "more copies than slots");
     best->push_back({hottest, copies_[static_cast<std::size_t>(hottest)]++});
   }
 
