@@ -45,7 +45,7 @@ std::string detect_request_kind(const std::filesystem::path& path) {
   ByteInput input(path);
   std::string head(std::size_t{1} << 16, '\0');
   head.resize(input.read(head.data(), head.size()));
-  const std::string kind = kind_of_bytes(head);
+  std::string kind = kind_of_bytes(head);
   refuse_if(kind.empty(), {path.string(), 0, ""},
             "the kind of this request trace cannot be detected from its first bytes. State its kind; a table takes "
             "kind: csv with arrival_column, input_column and output_column.");
