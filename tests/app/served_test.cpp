@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "sim/app/served_guard.h"
 #include "sim/app/served_summary.h"
