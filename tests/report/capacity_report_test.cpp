@@ -2,6 +2,7 @@
 #include "sim/report/capacity_report.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
