@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "sim/core/error.h"
+#include "sim/domain/cluster_spec.h"
 #include "tests/domain/models.h"
 #include "tests/support/errors.h"
 
