@@ -82,6 +82,8 @@ struct ServedRun {
   // Where the TPOT goes, seconds of it: the parts of decode steps, and "prompts", steps with prompts.
   std::vector<std::pair<std::string, double>> tpot_terms;
   std::vector<std::string> stand_ins;  // measurements of other hardware
+  bool drafts = false;                 // tokens are drafted
+  int prefill_ranks = 0;               // DP ranks that only prefill; 0: prompts and decodes share instances
 };
 
 struct ServedPoint {
@@ -99,6 +101,8 @@ struct ServedPoint {
   bool has_figures() const { return run && run->error.empty(); }
   // Of a point with figures: predicted / measured - 1 of one of kServedMetrics.
   double error(std::size_t metric) const { return run->predicted[metric] / measured[metric] - 1; }
+  // Of one with prefill ranks: prompts at each of them on average, by the measured times alone (Little's law).
+  double prompts_per_rank() const { return in_flight * measured[0] / measured[2] / run->prefill_ranks; }
 };
 
 // Rows of a CSV file, or of JSON lines whose objects' fields are the columns. Throws InputError.

@@ -22,7 +22,7 @@ namespace {
 
 constexpr StoreKind kServedStore{"comparison with served points", "served-inputs.json", "points"};
 constexpr char kSetOption[] = "--set";
-constexpr int kServedFormat = 2;  // of served-inputs.json and of a point's file
+constexpr int kServedFormat = 3;  // of served-inputs.json and of a point's file
 
 std::string served_manifest(const ServedRequest& request) {
   nlohmann::ordered_json out = manifest_head(kServedFormat);
@@ -95,6 +95,9 @@ ServedRun run_served_point(const ServedRequest& request, const std::vector<std::
     out.extrapolated = extrapolated_share(run);
     out.tpot_terms = terms_of(run, out.predicted[1]);
     out.stand_ins = run.carried_over;
+    out.drafts = serving.speculative.draft_tokens > 0;
+    const PreparedInstance& first = prepared.pools.front();
+    out.prefill_ranks = first.pool.role == InstanceRole::kPrefill ? first.pool.instances * first.serving.dp_ranks : 0;
   } catch (const InputError& e) {
     out.error = e.place.key.empty() ? e.problem : e.place.key + ": " + e.problem;
   }
@@ -103,7 +106,7 @@ ServedRun run_served_point(const ServedRequest& request, const std::vector<std::
 
 }  // namespace
 
-EPSIM_STORED(ServedRun, error, predicted, kv_tokens, extrapolated, tpot_terms, stand_ins);
+EPSIM_STORED(ServedRun, error, predicted, kv_tokens, extrapolated, tpot_terms, stand_ins, drafts, prefill_ranks);
 
 void check_overrides(const ServedRequest& request, const std::vector<ServedPoint>& points) {
   std::optional<std::vector<InputError>> refused;  // by the scenarios of all points so far

@@ -224,6 +224,29 @@ std::optional<ServedHint> hint_of(const std::vector<std::string>& labels, RunPoi
   return out;
 }
 
+std::vector<ServedGroup> kinds_of(const RunPoints& points) {
+  std::vector<ServedGroup> out;
+  const auto add = [&](const std::string& label, const auto& belongs) {
+    RunPoints some;
+    std::ranges::copy_if(points, std::back_inserter(some), belongs);
+    if (!some.empty() && some.size() < points.size()) {
+      out.push_back({{label}, errors_of(some)});
+    }
+  };
+  for (const bool drafts : {false, true}) {
+    const std::string end = drafts ? ", drafts" : "";
+    const auto is_apart = [drafts](const ServedPoint* p) {
+      return p->run->prefill_ranks > 0 && p->run->drafts == drafts;
+    };
+    add("prefill and decode together" + end,
+        [drafts](const ServedPoint* p) { return p->run->prefill_ranks == 0 && p->run->drafts == drafts; });
+    add("prefill and decode apart" + end, is_apart);
+    add("apart, prefill not saturated" + end,
+        [&](const ServedPoint* p) { return is_apart(p) && p->prompts_per_rank() <= kPromptsUnsaturated; });
+  }
+  return out;
+}
+
 }  // namespace
 
 ServedErrors served_errors(const std::vector<double>& errors) {
@@ -277,6 +300,7 @@ ServedSummary summarise_served(const ServedLayout& layout, const std::vector<Ser
   count_coverage(points, out);
   out.noise = noise_of(points);
   out.all.errors = errors_of(expressed);
+  out.kinds = kinds_of(expressed);
   out.shares = shares_of(expressed);
   for (const auto& [key, some] : by_in_flight) {
     out.groups.push_back({served_labels(*some.front()), errors_of(some)});

@@ -31,6 +31,7 @@ struct ServedNoise {
   double least_mean = 0;
 };
 inline constexpr double kRepeatDays = 3;
+inline constexpr double kPromptsUnsaturated = 1;
 
 // The one term of a metric that, scaled by `factor` or with `added_s` more a request or token, leaves the least mean
 // error: where to look first. No price is changed by it.
@@ -56,6 +57,9 @@ struct ServedSummary {
   std::array<ServedNoise, 3> noise;
   ServedGroup all;
   std::vector<ServedGroup> groups;
+  // By what shares an instance and whether tokens are drafted; none where all points are of one kind. Prefill apart is
+  // also summed without the points whose prefill ranks had more than kPromptsUnsaturated prompts each.
+  std::vector<ServedGroup> kinds;
   std::vector<ServedHint> hints;  // none for a group of fewer than three different scenarios: every term fits
   std::vector<std::pair<std::string, double>> shares;  // of the predicted TPOT over all points, the largest first
 };

@@ -69,16 +69,37 @@ void add_error_row(TextTable& table, std::vector<std::string> cells, const Serve
   table.add_row(std::move(cells));
 }
 
+void add_error_columns(TextTable& table) {
+  table.add_column({"", "points"});
+  for (const std::size_t m : kShownOrder) {
+    table.add_columns({{kServedTitles[m], "median"}, {"", "mean"}, {"", "p90"}, {"", "bias"}});
+  }
+}
+
+std::string kinds_text(const ServedSummary& s) {
+  if (s.kinds.empty()) {
+    return "";
+  }
+  TextTable table;
+  table.add_column({"", "all of"}, Align::kLeft);
+  add_error_columns(table);
+  for (const ServedGroup& kind : s.kinds) {
+    add_error_row(table, kind.labels, kind);
+  }
+  return "\n" + table.render(0) +
+         fmt::format(
+             "not saturated: at most {} prompt at a prefill rank on average, by the measured times (in flight x "
+             "TTFT / end to end / ranks)\n",
+             kPromptsUnsaturated);
+}
+
 std::string groups_text(const ServedSummary& s) {
   TextTable table;
   for (const std::string& heading : s.headings) {
     table.add_column({"", printable(heading)}, Align::kLeft);
   }
   table.add_column({"in", "flight"}, Align::kLeft);
-  table.add_column({"", "points"});
-  for (const std::size_t m : kShownOrder) {
-    table.add_columns({{kServedTitles[m], "median"}, {"", "mean"}, {"", "p90"}, {"", "bias"}});
-  }
+  add_error_columns(table);
   for (const ServedGroup& group : s.groups) {
     add_error_row(table, mapped(group.labels, printable), group);
   }
@@ -89,7 +110,7 @@ std::string groups_text(const ServedSummary& s) {
              "\nerror of predicted {}, % of the measured ones: size (median, mean, 90th percentile), and bias (mean "
              "with its sign)\n",
              s.means ? "means" : "medians") +
-         table.render(0);
+         table.render(0) + kinds_text(s);
 }
 
 std::string shares_text(const std::vector<std::pair<std::string, double>>& shares) {
@@ -208,7 +229,7 @@ ResultTable served_table(const ServedLayout& layout, const std::vector<ServedPoi
     out.add_numbers({"tpot_" + term + "_ms"});
   }
   out.add_numbers({"kv_tokens_per_rank", "extrapolated_share"});
-  out.add_words({"unexpressed"});
+  out.add_words({"unexpressed", "settings"});
   for (const ServedPoint& point : points) {
     const ServedRun run = point.run.value_or(ServedRun{});
     const bool has = point.has_figures();
@@ -237,6 +258,7 @@ ResultTable served_table(const ServedLayout& layout, const std::vector<ServedPoi
     row.emplace_back(has ? run.kv_tokens : kUndefined);
     row.emplace_back(has ? run.extrapolated : kUndefined);
     row.emplace_back(has ? std::string() : point.run ? run.error : fmt::format("{}", fmt::join(point.reasons, "; ")));
+    row.emplace_back(has ? fmt::format("--set '{}'", fmt::join(point.assignments, "' --set '")) : std::string());
   }
   return out;
 }

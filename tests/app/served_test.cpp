@@ -196,6 +196,60 @@ TEST_CASE("the hint finds the term that was made wrong: experts priced at twice 
   CHECK(out.groups[2].errors[1].bias == doctest::Approx(9.0 / 16));
 }
 
+TEST_CASE(
+    "prefill apart is summed by itself, and again without the points whose prefill ranks have more than a prompt "
+    "each") {
+  Served s;
+  s.layout.groups = {{"GPU", "gpu"}};
+  s.layout.flags = {"gpu", "n"};
+  s.add("x", 4, kNone, 5e-3, run_of(1e-3, 5e-3));  // +20 %
+  const auto add_apart = [&](double n, double ttft, double e2e, double predicted_ttft, bool drafts) {
+    ServedRun run = run_of(1e-3, 4e-3);
+    run.predicted[0] = predicted_ttft;
+    run.prefill_ranks = 4;
+    run.drafts = drafts;
+    s.add("x", n, kNone, 5e-3, run);
+    s.points.back().measured = {ttft, 5e-3, e2e};
+  };
+  add_apart(40, 1.0, 10.0, 1.1, false);  // 40 x 1 / 10 / 4: one prompt a rank
+  add_apart(44, 1.0, 10.0, 3.0, false);  // 1.1
+  add_apart(40, 1.0, 10.0, 1.5, true);
+  CHECK(s.points[1].prompts_per_rank() == doctest::Approx(1.0));
+  CHECK(s.points[2].prompts_per_rank() == doctest::Approx(1.1));
+  const app::ServedSummary out = app::summarise_served(s.layout, s.points);
+  REQUIRE(out.kinds.size() == 5);
+  const auto is = [&](std::size_t k, const std::string& label, int points) {
+    CHECK(out.kinds[k].labels == std::vector<std::string>{label});
+    CHECK(out.kinds[k].errors[1].points == points);
+  };
+  is(0, "prefill and decode together", 1);
+  is(1, "prefill and decode apart", 2);
+  is(2, "apart, prefill not saturated", 1);
+  is(3, "prefill and decode apart, drafts", 1);
+  is(4, "apart, prefill not saturated, drafts", 1);
+  CHECK(out.kinds[0].errors[1].mean == doctest::Approx(0.2));
+  CHECK(out.kinds[1].errors[0].mean == doctest::Approx((0.1 + 2.0) / 2));
+  CHECK(out.kinds[2].errors[0].mean == doctest::Approx(0.1));
+  const std::string text = app::served_text(out, app::served_table(s.layout, s.points));
+  check_contains(text, {"apart, prefill not saturated", "at most 1 prompt at a prefill rank"});
+  s.points.resize(1);
+  const app::ServedSummary together = app::summarise_served(s.layout, s.points);
+  CHECK(together.kinds.empty());  // all points: the line "all" has them
+  CHECK(app::served_text(together, app::served_table(s.layout, s.points)).find("not saturated") == std::string::npos);
+}
+
+TEST_CASE("a row says what to add to `epsim run` for its own run") {
+  Served s;
+  s.layout.flags = {"gpu", "n"};
+  s.add("x", 4, kNone, 6e-3, run_of(2e-3, 5e-3));
+  s.points[0].assignments = {"a.b=1", "c=[1, 2]"};
+  s.add("x", 8, kNone, 6e-3, std::nullopt);
+  const ResultTable table = app::served_table(s.layout, s.points);
+  REQUIRE(table.columns.back().name == "settings");
+  CHECK(std::get<std::string>(table.rows[0].back()) == "--set 'a.b=1' --set 'c=[1, 2]'");
+  CHECK(std::get<std::string>(table.rows[1].back()).empty());
+}
+
 TEST_CASE("a constant that every token lacks is told as such") {
   Served s;
   s.layout.groups = {{"GPU", "gpu"}};
