@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <string_view>
 
 #include "sim/core/error.h"
 #include "sim/core/refuse.h"
@@ -56,6 +57,8 @@ std::vector<std::string> split_values(const std::string& argument, const std::st
 bool is_below(const std::string& key, const std::string& above) { return key.starts_with(above + "."); }
 
 std::string key_of(const std::string& assignment) { return assignment.substr(0, assignment.find('=')); }
+
+constexpr std::string_view kPolicies = "policies.";
 
 // The keys of the scenario that an axis varies.
 std::set<std::string> keys_of(const SweepAxis& axis) {
@@ -130,6 +133,22 @@ std::vector<std::string> values_at(const std::vector<SweepAxis>& axes, std::size
     const std::vector<std::string>& values = axes[i].values;
     out[i] = values[index % values.size()];
     index /= values.size();
+  }
+  return out;
+}
+
+std::size_t first_alike(const std::vector<SweepAxis>& axes, std::size_t index, const std::string& policy) {
+  const auto is_of_another = [&](const std::string& key) {
+    const std::size_t label = kPolicies.size(), end = key.find('.', label);
+    // A variant of a policy reads what the policy reads; its label begins with the policy's.
+    return key.starts_with(kPolicies) && !policy.starts_with(key.substr(label, end - label));
+  };
+  std::size_t out = 0, stride = 1;
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    const std::size_t size = axes[i].values.size();
+    out += std::ranges::all_of(keys_of(axes[i]), is_of_another) ? 0 : index % size * stride;
+    index /= size;
+    stride *= size;
   }
   return out;
 }

@@ -31,5 +31,8 @@ std::size_t combinations(const std::vector<SweepAxis>& axes);
 std::vector<std::string> values_at(const std::vector<SweepAxis>& axes, std::size_t index);
 // What that combination sets, as "key=value".
 std::vector<std::string> settings_at(const std::vector<SweepAxis>& axes, std::size_t index);
+// The first combination that differs from this one in keys of other policies alone (policies.LABEL....), which `policy`
+// does not read.
+std::size_t first_alike(const std::vector<SweepAxis>& axes, std::size_t index, const std::string& policy);
 
 }  // namespace epsim

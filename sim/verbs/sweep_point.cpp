@@ -108,6 +108,12 @@ std::vector<std::string> not_for_use(const SweepRequest& request) {
 
 std::size_t count_points(const SweepRequest& request) { return combinations(request.axes) * policies_of(request); }
 
+std::size_t first_alike(const SweepRequest& request, std::size_t index) {
+  const std::string policy = policy_at(request, index);
+  const std::size_t policies = policies_of(request);
+  return policy.empty() ? index : first_alike(request.axes, index / policies, policy) * policies + index % policies;
+}
+
 Scenario scenario_at(const SweepRequest& request, std::size_t index) {
   Config config = Config::from_file(request.scenario);
   config.set(request.overrides);

@@ -52,6 +52,9 @@ std::vector<std::string> not_for_use(const SweepRequest& request);
 // The scenario of a point. Throws InputError.
 Scenario scenario_at(const SweepRequest& request, std::size_t index);
 
+// The first point that comes to the same as this one: of the same policy, and alike in all that it reads.
+std::size_t first_alike(const SweepRequest& request, std::size_t index);
+
 // Runs a point; `plans` are those of the sweep. What goes wrong becomes its error; only an interruption is thrown
 // (StudyInterrupted).
 SweepPoint run_point(const SweepRequest& request, std::size_t index, const std::atomic<bool>* stop, PlanCache& plans,

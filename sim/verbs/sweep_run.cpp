@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "sim/core/files.h"
@@ -161,11 +163,24 @@ SweepOutcome run_sweep(const SweepRequest& request, const fs::path& target, cons
   }
   const JobControl jobs{control.stop, [&](std::size_t) { control.on_point ? control.on_point() : void(); }};
   PlanCache plans;
+  const auto run = [&](std::size_t i, const Abandoned&) {
+    const std::size_t alike = first_alike(request, i);
+    std::optional<SweepPoint> point;
+    if (alike != i && store.has(keys[alike])) {
+      point = load_point(store, alike);
+      point->index = i;
+    }
+    if (!point || !point->error.empty()) {  // an error names its point's values
+      point = run_point(request, i, control.stop, plans, control.on_serving);
+    }
+    return KeptText{stored_text(*point), label_of(*point)};
+  };
   try {
-    run_kept_jobs(store, keys, jobs_of(store.shard(), keys.size()), jobs, [&](std::size_t i, const Abandoned&) {
-      const SweepPoint point = run_point(request, i, control.stop, plans, control.on_serving);
-      return KeptText{stored_text(point), label_of(point)};
-    });
+    const std::vector<std::size_t> mine = jobs_of(store.shard(), keys.size());
+    std::vector<std::size_t> firsts;  // before those that are alike: they take their figures
+    std::ranges::copy_if(mine, std::back_inserter(firsts), [&](std::size_t i) { return first_alike(request, i) == i; });
+    run_kept_jobs(store, keys, firsts, jobs, run);
+    run_kept_jobs(store, keys, mine, jobs, run);
   } catch (const StudyInterrupted&) {
     return {.interrupted = true};
   }

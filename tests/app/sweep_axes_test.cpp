@@ -75,4 +75,19 @@ TEST_CASE("points: the first axis changes slowest") {
   CHECK(values_at(axes, 5) == Values{"2", "z"});
 }
 
+TEST_CASE("points that differ in keys of another policy alone are alike") {
+  const std::vector<SweepAxis> axes{{"policies.eplb.num_replicas", {"0", "8"}},
+                                    {"requests.rate", {"1/s", "2/s", "3/s"}},
+                                    {"policies.lina", {"{}", "{n_extra: 2}"}}};
+  // Combination 11: 8 copies, 3/s, lina's second.
+  CHECK(first_alike(axes, 11, "base") == 4);  // 0 copies, 3/s, lina's first
+  CHECK(first_alike(axes, 11, "lina") == 5);
+  CHECK(first_alike(axes, 11, "eplb") == 10);
+  CHECK(first_alike(axes, 11, "eplb:kv_free") == 10);  // a variant reads what the policy reads
+  CHECK(first_alike(axes, 11, "eplb_global") == 10);   // perhaps: it runs, at least
+  const SweepAxis both{
+      "set", {"a", "b"}, {{"policies.eplb.num_replicas=4"}, {"policies.eplb.num_replicas=8", "seed=2"}}};
+  CHECK(first_alike({both}, 1, "base") == 1);  // seed
+}
+
 }  // namespace epsim

@@ -47,6 +47,27 @@ TEST_CASE("sweep: a row per point in order, with the figures that a run of its o
   CHECK(h5.read_texts("results/policy")[7] == "eplb");
 }
 
+TEST_CASE("sweep: a policy whose keys do not vary has the figures of the first point that is alike") {
+  const TempDir dir;
+  const std::string job =
+      "sweep " + small_scenario() + " -q --policies base,eplb --only-listed --vary requests.rate=10/s,20/s ";
+  REQUIRE(run_epsim(dir, job + "--vary policies.eplb.num_redundant_experts=16,32 -o out").exit_code == 0);
+  REQUIRE(run_epsim(dir, job + "--vary seed=3 --set policies.eplb.num_redundant_experts=32 -o alone").exit_code == 0);
+  const auto fingerprints = [&](const char* folder, std::size_t rows) {
+    const std::vector<std::string> out =
+        epsim::Hdf5File::open(dir / folder / "results.h5").read_texts("results/fingerprint");
+    REQUIRE(out.size() == rows);
+    return out;
+  };
+  const auto all = fingerprints("out", 8), alone = fingerprints("alone", 4);  // rate, then copies, then the policy
+  CHECK(all[0] == all[2]);
+  CHECK(all[4] == all[6]);
+  CHECK(all[0] != all[4]);
+  CHECK(all[1] != all[3]);
+  CHECK(std::vector{all[2], all[3], all[6], all[7]} == alone);
+  CHECK(slurp(dir / "out/results.csv").find("\n2,10/s,32,base,,") != std::string::npos);
+}
+
 TEST_CASE("sweep: one thread and two give the same bytes, goodput too") {
   const TempDir dir;
   for (const std::string& job :
