@@ -3,14 +3,14 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
-#include <span>
+#include <string>
+#include <string_view>
 
 namespace epsim::fuzz {
 
 class Choices {
  public:
-  Choices(const std::uint8_t* data, std::size_t size) : left_(data, size) {}
+  explicit Choices(const std::string& bytes) : left_(bytes) {}
 
   bool done() const { return left_.empty(); }
   std::size_t below(std::size_t count) {
@@ -28,12 +28,12 @@ class Choices {
     if (left_.empty()) {
       return 0;
     }
-    const std::uint8_t out = left_.front();
-    left_ = left_.subspan(1);
+    const auto out = static_cast<unsigned char>(left_.front());
+    left_.remove_prefix(1);
     return out;
   }
 
-  std::span<const std::uint8_t> left_;
+  std::string_view left_;
 };
 
 }  // namespace epsim::fuzz

@@ -1,4 +1,4 @@
-// The seed corpora of a list of readers (targets.h) through them: whole, cut off everywhere, and with every byte damaged. What libFuzzer does
+// The seed corpora of quick readers (targets.h) through them: whole, cut off everywhere, and with every byte damaged. What libFuzzer does
 // at length, in short and with any compiler.
 #include <doctest/doctest.h>
 
@@ -20,7 +20,7 @@ struct CorpusFile {
 
 std::vector<CorpusFile> seeds() {
   std::vector<CorpusFile> out;
-  for (const fuzz::Target& target : fuzz::targets()) {
+  for (const fuzz::Target& target : fuzz::quick_targets()) {
     for (const auto& entry :
          std::filesystem::directory_iterator(test::source_dir() / "tests/fuzz/corpus" / target.name)) {
       out.push_back({&target, entry.path().string(), read_file(entry.path())});
@@ -37,7 +37,7 @@ TEST_CASE("every reader has a corpus") {
   for (const CorpusFile& seed : seeds()) {
     readers.insert(seed.target->name);
   }
-  CHECK(readers.size() == fuzz::targets().size());
+  CHECK(readers.size() == fuzz::quick_targets().size());
 }
 
 TEST_CASE("corpus files, whole and cut off at every place") {

@@ -22,7 +22,7 @@ namespace {
 
 // Of `bytes`, by a reader of documents.
 template <class Read>
-void attempt(const std::string& bytes, Read read) {
+void attempt_document(const std::string& bytes, Read read) {
   try {
     read(Config::from_text(bytes, "fuzz.yaml"));
   } catch (const InputError&) {
@@ -33,7 +33,7 @@ void attempt(const std::string& bytes, Read read) {
 void plan_request(const std::string& bytes) {
   constexpr int kFewGpus = 64;
   constexpr std::size_t kFewLoads = 4096;
-  attempt(bytes, [](const Config& config) {
+  attempt_document(bytes, [](const Config& config) {
     const PlanRequest request = read_plan_request(config);
     const auto loads =
         static_cast<std::size_t>(request.load.layers()) * static_cast<std::size_t>(request.load.experts());
@@ -50,12 +50,12 @@ void hf_config(const std::string& bytes) {
   }
 }
 
-void topology(const std::string& bytes) { attempt(bytes, read_topology); }
+void topology(const std::string& bytes) { attempt_document(bytes, read_topology); }
 
-void fitted_profile(const std::string& bytes) { attempt(bytes, read_fitted_profile); }
+void fitted_profile(const std::string& bytes) { attempt_document(bytes, read_fitted_profile); }
 
 void routing_model(const std::string& bytes) {
-  attempt(bytes, [](const Config& config) { read_routing_model(config.root(), "fuzz.yaml"); });
+  attempt_document(bytes, [](const Config& config) { read_routing_model(config.root(), "fuzz.yaml"); });
 }
 
 void served_points(const std::string& bytes) {
@@ -65,12 +65,10 @@ void served_points(const std::string& bytes) {
         "flags: [model, tp, n]\ngroups: {model: model}\nin_flight: n\nmeasured: {ttft_ms: ttft, tpot_ms: tpot, e2e_s: "
         "e2e}\n"
         "rules:\n  - set: {model.architecture: '{model}', cluster.gpus_per_node: '{tp}'}\n    source: a test\n";
-    return app::read_served_layout(
-        folder.write("layout.yaml", reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+    return app::read_served_layout(folder.write("layout.yaml", text));
   }();
   try {
-    app::read_served_points(
-        folder.write("points.csv", reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()), layout);
+    app::read_served_points(folder.write("points.csv", bytes), layout);
   } catch (const InputError&) {
   }
 }
@@ -112,17 +110,17 @@ void plugin_answer(const std::string& bytes) {
   }
 }
 
-constexpr Target kTargets[] = {{"plan_request", plan_request},
-                               {"hf_config", hf_config},
-                               {"topology", topology},
-                               {"fitted_profile", fitted_profile},
-                               {"routing_model", routing_model},
-                               {"served_points", served_points},
-                               {"results", results},
-                               {"plugin_answer", plugin_answer}};
+constexpr Target kDocumentTargets[] = {{"plan_request", plan_request},
+                                       {"hf_config", hf_config},
+                                       {"topology", topology},
+                                       {"fitted_profile", fitted_profile},
+                                       {"routing_model", routing_model},
+                                       {"served_points", served_points},
+                                       {"results", results},
+                                       {"plugin_answer", plugin_answer}};
 
 }  // namespace
 
-std::span<const Target> targets() { return kTargets; }
+std::span<const Target> document_targets() { return kDocumentTargets; }
 
 }  // namespace epsim::fuzz

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "sim/core/rng.h"
-#include "tests/fuzz/reader.h"
 
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv);
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace {
@@ -69,7 +69,7 @@ void edit(std::string& text, const std::vector<std::string>& seeds, RandomStream
 }  // namespace
 
 int main(int argc, char** argv) {
-  epsim::fuzz::set_reader(argc, argv);
+  LLVMFuzzerInitialize(&argc, &argv);
   std::uint64_t runs = 10000;
   std::set<std::filesystem::path> files;  // in a fixed order
   for (int i = 1; i < argc; ++i) {

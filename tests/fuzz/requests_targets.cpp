@@ -120,13 +120,13 @@ void servegen_dataset(const std::string& bytes) {
   });
 }
 
-constexpr Target kTargets[] = {{"azure_csv", azure_csv},           {"burstgpt_csv", burstgpt_csv},
-                               {"mooncake_jsonl", mooncake_jsonl}, {"benchmark_jsonl", benchmark_jsonl},
-                               {"request_csv", request_csv},       {"servegen_archive", servegen_archive},
-                               {"servegen_trace", servegen_trace}, {"servegen_dataset", servegen_dataset}};
+constexpr Target kRequestTargets[] = {{"azure_csv", azure_csv},           {"burstgpt_csv", burstgpt_csv},
+                                      {"mooncake_jsonl", mooncake_jsonl}, {"benchmark_jsonl", benchmark_jsonl},
+                                      {"request_csv", request_csv},       {"servegen_archive", servegen_archive},
+                                      {"servegen_trace", servegen_trace}, {"servegen_dataset", servegen_dataset}};
 
 }  // namespace
 
-std::span<const Target> targets() { return kTargets; }
+std::span<const Target> request_targets() { return kRequestTargets; }
 
 }  // namespace epsim::fuzz

@@ -1,16 +1,24 @@
-// Fuzz target of scenarios by their grammar: the input gives keys of the table (sim/scenario/scenario_keys.h) values that
-// they may have, or odd ones. Every such scenario is read, or ends in an InputError.
-#include <cstdint>
+// Scenarios, as text and by their grammar.
 #include <string>
 
+#include "sim/core/config.h"
 #include "sim/core/error.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/scenario/scenario_keys.h"
 #include "tests/fuzz/choices.h"
+#include "tests/fuzz/targets.h"
+
+namespace epsim::fuzz {
 
 namespace {
 
-using epsim::fuzz::Choices;
+// Any text either reads as a scenario or ends in an InputError.
+void scenario(const std::string& bytes) {
+  try {
+    read_scenario(Config::from_text(bytes, "fuzz.yaml"), {});
+  } catch (const InputError&) {
+  }
+}
 
 constexpr std::array kValues = {"1",
                                 "0",
@@ -47,7 +55,7 @@ constexpr std::array kValues = {"1",
 constexpr std::size_t kMostKeys = 16;
 
 // A path that a file may have: a label of its own in place of *.
-std::string path_of(const epsim::ScenarioKey& key) {
+std::string path_of(const ScenarioKey& key) {
   std::string out = key.path;
   for (std::size_t at = out.find('*'); at != std::string::npos; at = out.find('*')) {
     out.replace(at, 1, "mine");
@@ -67,20 +75,27 @@ std::string scenario_of(Choices& choices) {
                "requests: {kind: poisson, rate: 10/s, count: 4, input_tokens: 64, output_tokens: 4}\n";
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  Choices choices(data, size);
+// The input gives keys of the table (sim/scenario/scenario_keys.h) values that they may have, or odd ones. Every such
+// scenario is read, or ends in an InputError.
+void scenario_keys_of(const std::string& bytes) {
+  Choices choices(bytes);
   try {
-    epsim::Config config = epsim::Config::from_text(scenario_of(choices), "fuzz.yaml");
-    const std::vector<epsim::ScenarioKey>& keys = epsim::scenario_keys();
+    Config config = Config::from_text(scenario_of(choices), "fuzz.yaml");
+    const std::vector<ScenarioKey>& keys = scenario_keys();
     for (std::size_t i = 0; i < kMostKeys && !choices.done(); ++i) {
-      const epsim::ScenarioKey& key = keys[choices.below(keys.size())];
+      const ScenarioKey& key = keys[choices.below(keys.size())];
       const bool named = !key.choices.empty() && choices.below(4) > 0;
       config.set(path_of(key) + "=" + (named ? key.choices[choices.below(key.choices.size())] : choices.of(kValues)));
     }
-    epsim::read_scenario(config, {});
-  } catch (const epsim::InputError&) {
+    read_scenario(config, {});
+  } catch (const InputError&) {
   }
-  return 0;
 }
+
+constexpr Target kScenarioTargets[] = {{"scenario", scenario}, {"scenario_keys", scenario_keys_of}};
+
+}  // namespace
+
+std::span<const Target> scenario_targets() { return kScenarioTargets; }
+
+}  // namespace epsim::fuzz

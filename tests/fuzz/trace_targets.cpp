@@ -1,6 +1,4 @@
-// Fuzz target of the project's own format by its structure: the input chooses which attributes and data sets a file has, of
-// which type, shape, storage and values, and the HDF5 library writes them. Bytes that are damaged at random seldom pass the
-// library's own checks.
+// The project's own format, as bytes and by its structure.
 #include <hdf5.h>
 
 #include <cstring>
@@ -10,10 +8,17 @@
 #include "tests/fuzz/choices.h"
 #include "tests/fuzz/input_folder.h"
 #include "tests/fuzz/read_trace.h"
+#include "tests/fuzz/targets.h"
+
+namespace epsim::fuzz {
 
 namespace {
 
-using epsim::fuzz::Choices;
+// Any bytes are read as a trace, or end in an InputError.
+void trace_file(const std::string& bytes) {
+  static const InputFolder folder;
+  read_trace(folder.write("input.h5", bytes));
+}
 
 constexpr std::array<std::int64_t, 12> kNumbers = {1, 2, 0, 3, 4, -1, 64, 256, 65536, 2147483647, INT64_MAX, INT64_MIN};
 constexpr std::array<hsize_t, 12> kLengths = {
@@ -141,13 +146,13 @@ void put_dataset(hid_t file, const Named& usual, Choices& choices) {
   H5Tclose(type);
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const epsim::fuzz::InputFolder folder;
+// The input chooses which attributes and data sets a file has, of which type, shape, storage and values, and the HDF5
+// library writes them. Bytes that are damaged at random seldom pass the library's own checks.
+void trace_shapes(const std::string& bytes) {
+  static const InputFolder folder;
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-  Choices choices(data, size);
-  const std::filesystem::path path = folder.write("input.h5", data, 0);
+  Choices choices(bytes);
+  const std::filesystem::path path = folder.write("input.h5", "");
   const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
   put_attributes(file, choices);
   const std::array sets = {Named{"/loads/counts", H5T_STD_U32LE, {2, 2, 1, 4}},
@@ -169,6 +174,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
   }
   H5Fclose(file);
-  epsim::fuzz::read_trace(path);
-  return 0;
+  read_trace(path);
 }
+
+constexpr Target kTraceTargets[] = {{"trace_file", trace_file}, {"trace_shapes", trace_shapes}};
+
+}  // namespace
+
+std::span<const Target> trace_targets() { return kTraceTargets; }
+
+}  // namespace epsim::fuzz
