@@ -111,10 +111,3 @@ function(epsim_tests folder)
     endif()
   endforeach()
 endfunction()
-
-# epsim_benchmark(NAME LINKS lib ...): tests/bench/NAME.cpp as the executable `bench_NAME`.
-function(epsim_benchmark name)
-  cmake_parse_arguments(ARG "" "" "LINKS" ${ARGN})
-  add_executable(bench_${name} ${name}.cpp)
-  target_link_libraries(bench_${name} PRIVATE epsim_options benchmark::benchmark_main ${ARG_LINKS})
-endfunction()

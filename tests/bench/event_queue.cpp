@@ -15,12 +15,8 @@
 
 #include "sim/core/rng.h"
 
+namespace epsim {
 namespace {
-
-using epsim::EventKey;
-using epsim::EventQueue;
-using epsim::Phase;
-using epsim::Ticks;
 
 struct Event {
   std::int32_t kind = 0, rank = 0;
@@ -55,11 +51,11 @@ constexpr int kHoldsPerTurn = 100000;
 // Exponential delays, 1 ms on average. With ties they are rounded up to half milliseconds, so that a sixth of all
 // pending events shares an instant, as behind a barrier.
 std::vector<Ticks> delays(bool ties) {
-  epsim::RandomStream random(epsim::Seed{7}, "bench-event-queue", ties ? 1 : 0);
+  RandomStream random(Seed{7}, "bench-event-queue", ties ? 1 : 0);
   std::vector<Ticks> out(kDraws);
   for (Ticks& delay : out) {
     const double ms = random.exponential(1.0);
-    delay = epsim::to_ticks(epsim::Seconds((ties ? std::ceil(ms * 2.0) / 2.0 : ms) * 1e-3));
+    delay = to_ticks(Seconds((ties ? std::ceil(ms * 2.0) / 2.0 : ms) * 1e-3));
   }
   return out;
 }
@@ -129,3 +125,4 @@ BENCHMARK(hold)
     ->Unit(benchmark::kMillisecond);
 
 }  // namespace
+}  // namespace epsim

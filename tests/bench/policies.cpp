@@ -17,12 +17,13 @@
 #include "sim/core/rng.h"
 #include "sim/domain/affinity.h"
 
+namespace epsim {
 namespace {
 
 // Lognormal expert popularity, sigma 1: the hottest of 256 experts gets about 10x the mean.
-epsim::LoadWindow skewed_loads(int layers, int experts) {
-  epsim::RandomStream random(epsim::Seed{1}, "bench loads");
-  epsim::LoadWindow load(layers, experts);
+LoadWindow skewed_loads(int layers, int experts) {
+  RandomStream random(Seed{1}, "bench loads");
+  LoadWindow load(layers, experts);
   for (int l = 0; l < layers; ++l) {
     for (double& x : load.layer(l)) {
       x = static_cast<double>(static_cast<std::int64_t>(random.lognormal(7, 1)));
@@ -31,41 +32,36 @@ epsim::LoadWindow skewed_loads(int layers, int experts) {
   return load;
 }
 
-void plan(benchmark::State& state, const char* name, const char* yaml, int layers, int experts,
-          epsim::ClusterShape shape) {
-  const epsim::LoadWindow load = skewed_loads(layers, experts);
-  epsim::ConfigReader options = epsim::Config::from_text(yaml, "bench").root();
-  const auto policy = epsim::make_placement_policy(name, options);
+void plan(benchmark::State& state, const char* name, const char* yaml, int layers, int experts, ClusterShape shape) {
+  const LoadWindow load = skewed_loads(layers, experts);
+  ConfigReader options = Config::from_text(yaml, "bench").root();
+  const auto policy = make_placement_policy(name, options);
   options.finish();
   for (auto _ : state) {
     benchmark::DoNotOptimize(policy->plan(load, shape));
   }
 }
 
-BENCHMARK_CAPTURE(plan, eplb_60x384_to_480_on_96, "eplb", "{num_redundant_experts: 96}", 60, 384,
-                  epsim::ClusterShape{96, 8})
+BENCHMARK_CAPTURE(plan, eplb_60x384_to_480_on_96, "eplb", "{num_redundant_experts: 96}", 60, 384, ClusterShape{96, 8})
     ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(plan, eplb_60x384_to_448_on_64, "eplb", "{num_redundant_experts: 64}", 60, 384,
-                  epsim::ClusterShape{64, 8})
+BENCHMARK_CAPTURE(plan, eplb_60x384_to_448_on_64, "eplb", "{num_redundant_experts: 64}", 60, 384, ClusterShape{64, 8})
     ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(plan, eplb_58x256_to_320_on_64, "eplb", "{num_redundant_experts: 64}", 58, 256,
-                  epsim::ClusterShape{64, 8})
+BENCHMARK_CAPTURE(plan, eplb_58x256_to_320_on_64, "eplb", "{num_redundant_experts: 64}", 58, 256, ClusterShape{64, 8})
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(plan, eplb_58x256_to_320_on_64_hierarchical, "eplb",
-                  "{num_redundant_experts: 64, mode: hierarchical, num_groups: 8}", 58, 256, epsim::ClusterShape{64, 8})
+                  "{num_redundant_experts: 64, mode: hierarchical, num_groups: 8}", 58, 256, ClusterShape{64, 8})
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(plan, eplb_58x256_to_320_on_64_libstdcxx, "eplb", "{num_redundant_experts: 64, ties: libstdcxx}", 58,
-                  256, epsim::ClusterShape{64, 8})
+                  256, ClusterShape{64, 8})
     ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(plan, base_58x256_on_64, "base", "{}", 58, 256, epsim::ClusterShape{64, 8})
-    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(plan, base_58x256_on_64, "base", "{}", 58, 256, ClusterShape{64, 8})->Unit(benchmark::kMillisecond);
 
 // The profile of CRAFT's Sec. 3.1 in size: 3000 batches of 58 x 256 counts that scatter around the layer's popularity.
-const epsim::LoadWindow& craft_profile() {
-  static const epsim::LoadWindow profile = [] {
-    const epsim::LoadWindow mean = skewed_loads(58, 256);
-    epsim::RandomStream random(epsim::Seed{2}, "bench batches");
-    epsim::LoadWindow out(58, 256);
+const LoadWindow& craft_profile() {
+  static const LoadWindow profile = [] {
+    const LoadWindow mean = skewed_loads(58, 256);
+    RandomStream random(Seed{2}, "bench batches");
+    LoadWindow out(58, 256);
     out.reserve_batches(3000);
     std::vector<float> batch(58 * 256);
     for (int b = 0; b < 3000; ++b) {
@@ -81,26 +77,26 @@ const epsim::LoadWindow& craft_profile() {
 }
 
 void craft_gains(benchmark::State& state) {
-  const epsim::LoadWindow& profile = craft_profile();
+  const LoadWindow& profile = craft_profile();
   for (auto _ : state) {
-    benchmark::DoNotOptimize(epsim::estimate_gains(profile, epsim::CraftLayout::global(64), {}));
+    benchmark::DoNotOptimize(estimate_gains(profile, CraftLayout::global(64), {}));
   }
 }
 BENCHMARK(craft_gains)->Unit(benchmark::kMillisecond);
 
 void craft_whole_plan(benchmark::State& state) {
-  const epsim::LoadWindow& profile = craft_profile();
+  const LoadWindow& profile = craft_profile();
   for (auto _ : state) {
-    benchmark::DoNotOptimize(epsim::craft_plan({}, profile, {64, 8}));
+    benchmark::DoNotOptimize(craft_plan({}, profile, {64, 8}));
   }
 }
 BENCHMARK(craft_whole_plan)->Unit(benchmark::kMillisecond);
 
 // What each GPU of 8 asks of each expert in a step of 32768 tokens a GPU.
-epsim::RequestMatrix skewed_requests(int experts) {
-  const epsim::LoadWindow popularity = skewed_loads(1, experts);
-  epsim::RandomStream random(epsim::Seed{3}, "bench requests");
-  epsim::RequestMatrix requests(8, experts);
+RequestMatrix skewed_requests(int experts) {
+  const LoadWindow popularity = skewed_loads(1, experts);
+  RandomStream random(Seed{3}, "bench requests");
+  RequestMatrix requests(8, experts);
   for (int g = 0; g < 8; ++g) {
     for (int e = 0; e < experts; ++e) {
       const double mean = 32768 * popularity.layer(0)[static_cast<std::size_t>(e)] / popularity.total(0);
@@ -112,23 +108,23 @@ epsim::RequestMatrix skewed_requests(int experts) {
 
 void libra_layer(benchmark::State& state) {
   const auto experts = static_cast<int>(state.range(0));
-  const epsim::RequestMatrix requests = skewed_requests(experts);
-  const epsim::Residency home = epsim::Residency::contiguous(experts, 8);
-  epsim::LibraPrefetchOptions options;
-  options.relief = static_cast<epsim::LibraRelief>(state.range(1));
+  const RequestMatrix requests = skewed_requests(experts);
+  const Residency home = Residency::contiguous(experts, 8);
+  LibraPrefetchOptions options;
+  options.relief = static_cast<LibraRelief>(state.range(1));
   for (auto _ : state) {
-    const epsim::Residency held = epsim::libra_prefetch(requests, home, options);
-    benchmark::DoNotOptimize(epsim::libra_shard(requests, held, {}));
+    const Residency held = libra_prefetch(requests, home, options);
+    benchmark::DoNotOptimize(libra_shard(requests, held, {}));
   }
 }
 BENCHMARK(libra_layer)->ArgsProduct({{128, 160, 256}, {0, 1, 2}})->Unit(benchmark::kMicrosecond);
 
 void step_policy_layer(benchmark::State& state, const char* name) {
   const auto experts = static_cast<int>(state.range(0));
-  const epsim::RequestMatrix requests = skewed_requests(experts);
-  const epsim::Residency home = epsim::Residency::contiguous(experts, 8);
-  epsim::ConfigReader options = epsim::Config::from_text("{}", "bench").root();
-  const auto policy = epsim::make_step_policy(name, options);
+  const RequestMatrix requests = skewed_requests(experts);
+  const Residency home = Residency::contiguous(experts, 8);
+  ConfigReader options = Config::from_text("{}", "bench").root();
+  const auto policy = make_step_policy(name, options);
   for (auto _ : state) {
     benchmark::DoNotOptimize(policy->decide(requests, requests, home));
   }
@@ -138,8 +134,8 @@ BENCHMARK_CAPTURE(step_policy_layer, harmoeny, "harmoeny")->Arg(128)->Arg(160)->
 
 // A model of Qwen3-30B's size: 48 layers of 128 experts in eight scattered communities, on 2 nodes of 4 GPUs.
 void grace_plan(benchmark::State& state) {
-  epsim::RandomStream random(epsim::Seed{4}, "bench affinity");
-  auto affinity = std::make_shared<epsim::Affinity>(48, 128);
+  RandomStream random(Seed{4}, "bench affinity");
+  auto affinity = std::make_shared<Affinity>(48, 128);
   for (int l = 0; l < 48; ++l) {
     for (int a = 0; a < 128; ++a) {
       for (int b = a + 1; b < 128; ++b) {
@@ -147,16 +143,17 @@ void grace_plan(benchmark::State& state) {
       }
     }
   }
-  epsim::LoadWindow load = skewed_loads(48, 128);
+  LoadWindow load = skewed_loads(48, 128);
   load.set_affinity(std::move(affinity));
-  epsim::GraceOptions options;
+  GraceOptions options;
   if (state.range(0) == 1) {
     options.ratio = std::nullopt;  // the knee
   }
   for (auto _ : state) {
-    benchmark::DoNotOptimize(epsim::grace_plan(options, load, {8, 4}));
+    benchmark::DoNotOptimize(grace_plan(options, load, {8, 4}));
   }
 }
 BENCHMARK(grace_plan)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace
+}  // namespace epsim
