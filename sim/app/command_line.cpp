@@ -131,6 +131,9 @@ void print_warnings(const Scenario& scenario) {
     add(system.warnings);
     add(policy_warnings(system, policy));
   }
+  if (const std::string warning = planning_warning(scenario); !warning.empty()) {
+    told.push_back(warning);
+  }
   for (const std::string& warning : told) {
     std::cerr << "warning: " << warning << "\n";
   }

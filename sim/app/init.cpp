@@ -64,7 +64,7 @@ Scenario read_new(const NewScenario& r) {
     if (key.empty() || std::ranges::any_of(r.serving, [&](const auto& line) { return line.starts_with(key + ":"); })) {
       throw;
     }
-    throw InputError({"", 0, e.place.key}, fmt::format("{} --serving {}=VALUE does.", e.problem, key));
+    throw InputError({"", 0, e.place.key}, fmt::format("{} Give it by --serving KEY=VALUE.", e.problem));
   }
 }
 

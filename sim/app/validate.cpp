@@ -56,8 +56,9 @@ int validate_scenario(const po::variables_map& values, const JsonOutput& json) {
     const PreparedInstance& run = prepared.last();
     const std::int64_t state = run.serving.kv_blocks_per_request * run.serving.kv_block_tokens;
     std::cout << fmt::format(
-        "  {}: fits; KV pool {:.3f} GiB per GPU, {} tokens per DP rank{}, {:.1f} % lost to {}\n", policy.label,
-        to_gib(run.memory.kv_pool), grouped(run.serving.kv_blocks * run.serving.kv_block_tokens),
+        "  {}: fits; KV pool{} {:.3f} GiB per GPU, {} tokens per DP rank{}, {:.1f} % lost to {}\n", policy.label,
+        prepared.pools.size() > 1 ? " of decode instances" : "", to_gib(run.memory.kv_pool),
+        grouped(run.serving.kv_blocks * run.serving.kv_block_tokens),
         state > 0
             ? fmt::format(" (of which each request takes {} for windows and linear-attention states)", grouped(state))
             : "",

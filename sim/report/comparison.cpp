@@ -65,6 +65,22 @@ bool is_overloaded(const Comparison& runs, std::size_t policy) {
                      [](const RunSummary& run) { return run.flag("overloaded"); });
 }
 
+std::string short_run_text(const Comparison& runs) {
+  constexpr double kServed = 0.95;
+  const double offered = runs.first_seed(0).number("offered_requests_per_s");
+  for (std::size_t p = 0; p < runs.by_policy.size(); ++p) {
+    const double served = runs.first_seed(p).number("requests_per_s");
+    if (!runs.first_seed(p).flag("interrupted") && !is_overloaded(runs, p) && served < kServed * offered) {
+      return fmt::format(
+          "{} requests/s are served of {} offered, though no queue grows: the run lasts until its last request ends, "
+          "which "
+          "is long after the last arrival. Raise requests.count to compare requests/s.",
+          rounded(served), rounded(offered));
+    }
+  }
+  return "";
+}
+
 std::optional<Overload> overload(const Comparison& runs) {
   const Metric& served = metric("requests_per_s");
   Overload out;

@@ -389,7 +389,8 @@ TextTable table_over_seeds(const Comparison& runs) {
 std::string comparison_table(const Comparison& runs, TableStyle style) {
   const std::optional<Overload> over = overload(runs);
   const bool several = runs.by_policy.size() > 1;
-  std::string out = over ? wrapped(printable(over->text), kColumns, 0) + "\n\n" : "";
+  const std::string remark = over ? over->text : short_run_text(runs);
+  std::string out = remark.empty() ? "" : wrapped(printable(remark), kColumns, 0) + "\n\n";
   out += (runs.seeds.size() > 1 ? table_over_seeds(runs) : table_of_one_seed(runs))
              .render(0, style.colour && several ? 0 : -1);
   if (runs.seeds.size() > 1) {

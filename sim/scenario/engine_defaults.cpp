@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "models/network/make_network.h"
 #include "sim/core/check.h"
+#include "sim/scenario/compared_policies.h"
 #include "sim/scenario/model_sections.h"
 #include "sim/scenario/scenario.h"
 #include "sim/scheduler/engines.h"
@@ -84,6 +86,19 @@ void warn_of_alignment(const InstancePool& pool, std::vector<std::string>& out) 
   if (alignment.schedule_interval > 1) {
     out.push_back(fmt::format("prefill_schedule_interval is {}; {} has none. {}.", alignment.schedule_interval,
                               pool.serving.engine, since));
+  }
+}
+
+// Of SGLang's default alone: the others take nothing out of the pool for graphs.
+void warn_of_small_share(const InstancePool& pool, std::vector<std::string>& out) {
+  constexpr double kSmall = 0.5;
+  const double share = pool.memory.static_fraction, all = to_gib(pool.cluster.node.gpu.memory);
+  if (pool.memory.account == MemoryAccount::kSglang && share < kSmall) {
+    out.push_back(fmt::format(
+        "mem_fraction_static is {:.3g}: {:.0f} of a GPU's {:.0f} GiB are left to CUDA graphs and activations, "
+        "and not to weights and KV cache. SGLang's default reserves the largest graph times the DP ranks; a "
+        "smaller cuda_graph_max_bs leaves more KV room.",
+        share, all * (1 - share), all));
   }
 }
 
@@ -177,6 +192,7 @@ std::vector<std::string> engine_warnings(const Scenario& s) {
   for (const InstancePool& pool : pools_of(s)) {
     std::vector<std::string> own;
     warn_of_graphs(pool, own);
+    warn_of_small_share(pool, own);
     warn_of_low_latency(pool, own);
     warn_of_auto(pool, own);
     warn_of_mxfp4(s.model, pool, own);
@@ -203,6 +219,37 @@ std::string never_acts(const Scenario& s, const InstancePool& pool, const Policy
                    "policy '{}' never acts: it leaves steps of fewer than {} tokens a GPU alone (`{}`), and steps "
                    "here have at most {} a GPU, {} on the {} GPUs of a DP rank.",
                    policy.label, least, kPrefillTokensKey.name, most / gpus, most, gpus);
+}
+
+namespace {
+
+// Whether experts have the same shares of what policies plan from and of what the run is scored on, and not all one.
+bool plans_from_its_own_loads(const LoadWindow& plan, const LoadWindow& run) {
+  constexpr double kSame = 1e-9;
+  bool skewed = false;
+  for (int l = 0; l < plan.layers(); ++l) {
+    const double planned = plan.total(l), scored = run.total(l);
+    for (std::size_t e = 0; e < plan.layer(l).size(); ++e) {
+      if (std::abs(plan.layer(l)[e] / planned - run.layer(l)[e] / scored) > kSame) {
+        return false;
+      }
+      skewed = skewed || plan.layer(l)[e] != plan.layer(l)[0];
+    }
+  }
+  return skewed;
+}
+
+}  // namespace
+
+std::string planning_warning(const Scenario& s) {
+  const bool plans = std::ranges::any_of(s.policies, [](const PolicyChoice& policy) {
+    return policy.ceiling == Ceiling::kNone && !is_reference(policy.label);
+  });
+  return plans && plans_from_its_own_loads(s.plan_window, s.run_window)
+             ? "policies plan from the very loads that the run is scored on: what they gain is a bound, as oracle's. "
+               "Give "
+               "plan_loads another recording, another part of this one, or of synthetic loads a drift."
+             : "";
 }
 
 std::vector<std::string> policy_warnings(const Scenario& s, const PolicyChoice& policy) {

@@ -34,6 +34,9 @@ bool can_capture(const DispatchOptions& dispatch);
 // Settings that the engine would refuse or change, each with the reason.
 std::vector<std::string> engine_warnings(const Scenario& scenario);
 
+// That policies plan from what the run is scored on, where they do; else empty.
+std::string planning_warning(const Scenario& scenario);
+
 // Why a policy that leaves small steps alone never acts on the pool's instances, as far as is known ahead: their largest
 // steps are too small. Empty where they are not, and for other policies.
 std::string never_acts(const Scenario& scenario, const InstancePool& pool, const PolicyChoice& policy);

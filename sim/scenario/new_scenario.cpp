@@ -50,12 +50,14 @@ const EngineProfile& engine_of(const NewScenario& r) {
 
 std::string loads_text(const MoeSpec& model) {
   const Skew skew = init_skew(model);
-  const std::string range = fmt::format("  low: {:.3g}\n  high: {:.3g}\n  high_share: 0.3\n\n", skew.low, skew.high);
+  const std::string range = fmt::format("  low: {:.3g}\n  high: {:.3g}\n  high_share: 0.3\n", skew.low, skew.high);
   return "loads:  # what the run is scored on; a recording of yours: {kind: trace_file, path: ...}, from epsim trace "
          "import\n"
          "  kind: skew  # synthetic: the hottest expert of a layer has low to high times the mean\n" +
-         range + "plan_loads:  # what policies plan from\n  kind: skew\n" + range +
-         "policy: base  # of epsim run; epsim list policies\n";
+         range +
+         "\nplan_loads:  # what policies plan from: another window, as two of DeepSeek-R1's differ (SGLang's "
+         "counts)\n" +
+         "  kind: skew\n" + range + "  drift: 0.126\n\n" + "policy: base  # of epsim run; epsim list policies\n";
 }
 
 }  // namespace
@@ -88,11 +90,13 @@ std::string scenario_document(const NewScenario& r, const std::string& serving, 
     given.emplace_back(recipe);
   }
   out += fmt::format("serving:\n  engine: {}  # epsim list engines\n{}{}{}\n", r.engine, given.empty() ? "" : "  ",
-                     fmt::join(given, "\n  "), (given.empty() ? "" : "\n") + serving);
+                     fmt::join(given, "\n  "), (given.empty() ? "" : "\n") + (apart ? "" : serving));
   out += "dispatch:  # epsim list transports\n" + (dispatch.empty() ? "  {}\n" : dispatch) + "\n";
   if (apart) {
     out += fmt::format(
-        "deployment:\n  prefill: {{instances: 1, nodes: {}, serving: {{{}}}}}\n"
+        "deployment:  # settings of each pool's engine: as in serving: {{mem_fraction_static: 0.8}}; a run's "
+        "resolved.yaml "
+        "has all\n  prefill: {{instances: 1, nodes: {}, serving: {{{}}}}}\n"
         "  decode: {{instances: 1, nodes: {}, serving: {{{}}}}}\n\n",
         r.prefill, fmt::join(r.serving, ", "), r.decode, fmt::join(given, ", "));
   }

@@ -1,6 +1,7 @@
 #include "sim/scenario/read_deployment.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sim/core/limits.h"
 #include "sim/scenario/expert_layout.h"
@@ -172,6 +173,26 @@ bool has_pools(ConfigReader& root) {
   return in.has("prefill") || in.has("decode");
 }
 
+namespace {
+
+// Settings of `serving` that the pool's own section hides and does not have.
+void note_hidden_settings(ConfigReader& root, const Key& key, InstancePool& pool) {
+  ConfigReader in = root.section(kRootKeys["deployment"]).section(key);
+  if (!in.has("serving")) {
+    return;
+  }
+  const ConfigReader own = in.section(kPoolKeys["serving"]);
+  std::vector<std::string> hidden = root.section(kRootKeys["serving"]).keys();
+  std::erase_if(hidden, [&](const std::string& name) { return name == "engine" || own.has(name); });
+  if (!hidden.empty()) {
+    pool.serving.idle_knobs.push_back(
+        fmt::format("`serving`: {} {} no effect on {} instances, whose settings are those of deployment.{}.serving.",
+                    fmt::join(hidden, ", "), hidden.size() > 1 ? "have" : "has", key.name, key.name));
+  }
+}
+
+}  // namespace
+
 DeploymentOptions read_deployment(ConfigReader& root, const Scenario& s) {
   ConfigReader in = root.section(kRootKeys["deployment"]);
   DeploymentOptions out;
@@ -195,6 +216,8 @@ DeploymentOptions read_deployment(ConfigReader& root, const Scenario& s) {
                        s.cluster.node.name));
   out.pools.push_back(read_pool(root, kDeploymentKeys["prefill"], InstanceRole::kPrefill, s));
   out.pools.push_back(read_pool(root, kDeploymentKeys["decode"], InstanceRole::kDecode, s));
+  note_hidden_settings(root, kDeploymentKeys["prefill"], out.pools.front());
+  note_hidden_settings(root, kDeploymentKeys["decode"], out.pools.back());
   return out;
 }
 

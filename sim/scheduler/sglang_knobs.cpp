@@ -289,6 +289,17 @@ void read_sglang_0_5(ConfigReader& in, const Budgets& budgets, const EngineSite&
 
 namespace {
 
+// The largest captured batch that leaves half of the memory: what to state where the default leaves none. Empty: none does.
+std::string smaller_graphs(const EngineSite& site, std::int64_t prompts, bool drafts) {
+  for (std::int64_t largest = 256; largest > 0; largest /= 2) {
+    const double left = sglang_0_5_static_fraction(site, {prompts, largest, drafts}).value;
+    if (left >= 0.5) {
+      return fmt::format(" (cuda_graph_max_bs {} leaves {} of it)", largest, left);
+    }
+  }
+  return "";
+}
+
 void read_series(ConfigReader& in, const Budgets& budgets, const EngineSite& site, Series series, EngineSettings& out) {
   ServingOptions& s = out.serving;
   SglangKnobs knobs;
@@ -333,8 +344,8 @@ void read_series(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
                                              : sglang_0_5_static_fraction(site, {prompts, largest_graph, drafts > 0});
   in.check(site.fraction_stated || fraction.value > 0 || in.has("mem_fraction_static"), "mem_fraction_static",
            fmt::format("{} reserves all of the memory for activations and CUDA graphs: state it, or a smaller "
-                       "cuda_graph_max_bs and chunked_prefill_size.",
-                       fraction.source));
+                       "cuda_graph_max_bs and chunked_prefill_size{}.",
+                       fraction.source, series == Series::k05 ? smaller_graphs(site, prompts, drafts > 0) : ""));
   out.memory.static_fraction = site.fraction_stated ? in.maybe<double>(kSglangKeys["mem_fraction_static"])
                                                     : or_engine(in, kSglangKeys["mem_fraction_static"], fraction);
   out.memory.account = MemoryAccount::kSglang;

@@ -75,7 +75,7 @@ TEST_CASE("wrong input ends with a clear error, exit code 2 and nothing written"
       {"request longer than the KV pool", "--set requests.input_tokens=9000000", {"request 1", "KV"}},
       {"experts do not divide over GPUs", "--set cluster.nodes=3", {"64 experts", "24 GPUs"}},
       {"a plan that does not fit",
-       "--set policy=eplb --set policies.eplb.num_redundant_experts=32000",
+       "--set policy=eplb --set plan_loads.drift=0.1 --set policies.eplb.num_redundant_experts=32000",
        {"GPU 0", "GiB", "eplb"}},
       {"a model that does not fit",
        "--set model.architecture=mixtral-8x22b --set cluster.nodes=1 --set "

@@ -51,7 +51,8 @@ TEST_CASE("init --serving writes keys into every section `serving`, as where the
   const std::string apart = "init --model deepseek-r1 --node DGX-H100 --pd 4:8 -o apart.yaml";
   const Outcome none = run_epsim(dir, apart);
   CHECK(none.exit_code == 2);
-  check_contains(none.err, {"reserves all of the memory", "--serving mem_fraction_static=VALUE does."});
+  check_contains(none.err,
+                 {"reserves all of the memory", "(cuda_graph_max_bs 128 leaves 0.", "Give it by --serving KEY=VALUE."});
   REQUIRE(run_epsim(dir, apart + " --serving mem_fraction_static=0.8").exit_code == 0);
   const std::string written = slurp(dir / "apart.yaml");
   check_contains(written, {"\n  mem_fraction_static: 0.8\n",
@@ -59,8 +60,27 @@ TEST_CASE("init --serving writes keys into every section `serving`, as where the
                            "decode: {instances: 1, nodes: 8, serving: {mem_fraction_static: 0.8}}"});
   CHECK(written.find("# mem_fraction_static") == std::string::npos);
   CHECK(run_epsim(dir, "validate apart.yaml").exit_code == 0);
+  const Outcome hidden = run_epsim(dir, "validate apart.yaml --set serving.chunked_prefill_size=4096");
+  check_contains(hidden.err,
+                 {"`serving`: chunked_prefill_size has no effect on prefill instances, whose settings are those of "
+                  "deployment.prefill.serving",
+                  "on decode instances"});
+  const Outcome small = run_epsim(dir, "validate apart.yaml --set deployment.decode.serving.mem_fraction_static=0.4");
+  check_contains(small.err,
+                 {"decode instances: mem_fraction_static is 0.4: 48 of a GPU's 80 GiB are left to CUDA graphs"});
   check_contains(run_epsim(dir, "init --model olmoe-1b-7b --node DGX-H200 --serving mem_fraction_static=").err,
                  {"KEY=VALUE"});
+}
+
+TEST_CASE("what init writes plans from another window than the run's; where policies plan from their own, that is said") {
+  const TempDir dir;
+  REQUIRE(run_epsim(dir, "init --model olmoe-1b-7b --node DGX-H200 -o one.yaml").exit_code == 0);
+  const std::string validate = "validate one.yaml --policies base,eplb ";
+  CHECK(run_epsim(dir, validate).err.find("very loads") == std::string::npos);
+  check_contains(run_epsim(dir, validate + "--set plan_loads.drift=0").err,
+                 {"warning: policies plan from the very loads that the run is scored on"});
+  CHECK(run_epsim(dir, "validate one.yaml --policies base,oracle --set plan_loads.drift=0").err.empty());
+  CHECK(run_epsim(dir, validate + "--set 'loads={kind: uniform}' --set 'plan_loads={kind: uniform}'").err.empty());
 }
 
 TEST_CASE("errors in what init would write name a key, and no line of a file that nobody has") {
