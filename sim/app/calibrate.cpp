@@ -97,7 +97,7 @@ int fit_words(const std::vector<std::string>& words) {
                   "the errors on the fifth of the points that the fit has not seen. Where there are collectives,\n"
                   "links-intra.yaml and links-inter.yaml too, which a node's intra_profile and inter_profile name.\n",
                   options, {"points"});
-  const PointFile points = read_points(argument(values, "points", "the points to fit"));
+  const PointFile points = read_points(file_argument(values, "points", "the points to fit"));
   const MachineRates rates = read_rates(values, points.provenance.machine);
   OutputFolder out(required_folder(values), values["overwrite"].as<bool>(), "fit.yaml");
   const auto note = [](const std::string& text) { std::cout << text << "\n"; };
@@ -147,7 +147,7 @@ int show_words(const std::vector<std::string>& words) {
                                   "h200-sglang one of them), a fit of\n"
                                   "your own, its links, or raw points.\n",
                                   po::options_description("options"), {"what"});
-  const std::string what = argument(values, "what", "a profile or points to show");
+  const std::string what = file_argument(values, "what", "a profile or points to show");
   std::cout << (is_points_file(what) ? points_text(read_points(what)) : profile_or_links_text(what));
   return 0;
 }
@@ -225,8 +225,8 @@ int compare_words(const std::vector<std::string>& words) {
       "epsim calibrate compare PROFILE POINTS.h5\n\n"
       "How far a profile (by machine, a fit.yaml, or a file of links) is from points, operator by operator.\n",
       options, {"profile", "points"});
-  const std::string name = argument(values, "profile", "the profile");
-  const PointFile points = read_points(argument(values, "points", "the points to compare with"));
+  const std::string name = file_argument(values, "profile", "the profile");
+  const PointFile points = read_points(file_argument(values, "points", "the points to compare with"));
   const std::optional<std::string> tier = tier_of(name);
   const std::vector<ComparedErrors> rows =
       tier ? compare_links_with_points(link_profile(name, ""), *tier == "inter", points)
@@ -244,7 +244,7 @@ int export_words(const std::vector<std::string>& words) {
                                   "epsim calibrate export POINTS.h5 -o FOLDER\n\n"
                                   "One CSV file per operator.\n",
                                   options, {"points"});
-  const PointFile points = read_points(argument(values, "points", "the points to export"));
+  const PointFile points = read_points(file_argument(values, "points", "the points to export"));
   OutputFolder out(required_folder(values), values["overwrite"].as<bool>(), "points.txt");
   write_file_atomically(out.path() / "points.txt", points_text(points));
   for (const PointTable& table : points.tables) {

@@ -6,6 +6,7 @@
 #include "sim/app/command_line.h"
 #include "sim/app/seeds.h"
 #include "sim/app/trace_verbs.h"
+#include "sim/core/files.h"
 #include "sim/core/refuse.h"
 #include "sim/report/diagnosis_report.h"
 #include "sim/study/diagnosis.h"
@@ -22,15 +23,18 @@ DiagnosisRequest request_of(const po::variables_map& values) {
   const auto text = [&](const char* name) {
     return values.count(name) > 0 ? values[name].as<std::string>() : std::string();
   };
-  DiagnosisRequest out{argument(values, "counts", "the recording to plan from"),
-                       text("later"),
+  const auto file = [&](const char* name) { return shipped_file(text(name)).string(); };
+  DiagnosisRequest out{file_argument(values, "counts", "the recording to plan from"),
+                       file("later"),
                        text("format"),
                        text("scenario"),
-                       text("model"),
-                       text("node"),
+                       file("model"),
+                       file("node"),
                        {},
                        assignments_of(values),
                        values["seeds"].as<int>()};
+  out.counts_title = text("counts");
+  out.later_title = text("later");
   if (values.count("nodes") > 0) {
     out.nodes = values["nodes"].as<int>();
   }

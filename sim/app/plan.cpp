@@ -43,10 +43,10 @@ std::string standard_input() {
 }
 
 Config open_request(const po::variables_map& values) {
-  const std::string name = values["request"].as<std::string>();
-  if (name == "-") {
+  if (values["request"].as<std::string>() == "-") {
     return Config::from_text(standard_input(), "standard input");
   }
+  const std::string name = shipped_file(values["request"].as<std::string>()).string();
   if (!name.ends_with(".yaml") && !name.ends_with(".yml")) {
     check_json(epsim::read_document(std::filesystem::path(name)), name);
   }

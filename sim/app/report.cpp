@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "sim/app/command_line.h"
+#include "sim/core/files.h"
 #include "sim/core/refuse.h"
 #include "sim/report/folder_report.h"
 
@@ -24,9 +25,10 @@ void check_name(const fs::path& target) {
 int report(const po::variables_map& values) {
   refuse_if(values.count("folder") == 0, "",
             "name the output of another verb, as in: epsim report out/quickstart -o report.html");
-  const fs::path place = values["folder"].as<std::string>();
+  const fs::path named = values["folder"].as<std::string>(), place = shipped_file(named.string());
   const std::string html = report_of(place, EPSIM_VERSION);
-  const FileOutput out(values, default_target(place).string());
+  // Not among the installed files: beside them the user may not write.
+  const FileOutput out(values, default_target(place == named ? place : place.filename()).string());
   if (!out.to_standard_output()) {
     check_name(out.path());
   }

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "sim/app/trace_verbs.h"
+#include "sim/core/files.h"
 #include "sim/core/mapped.h"
 #include "sim/core/refuse.h"
 #include "sim/core/text.h"
@@ -61,14 +62,14 @@ ImportOptions import_options(const po::variables_map& values) {
   import.top_k = values["top-k"].as<int>();
   import.layers = values["layers"].as<int>();
   import.layer_numbers = number_list(values, "layer-numbers");
-  import.sequences = text("sequences");
+  import.sequences = shipped_file(text("sequences"));
   return import;
 }
 
 std::deque<OpenedTrace> open_traces(const po::variables_map& values, const std::vector<std::string>& files) {
   std::deque<OpenedTrace> out;
   for (const std::string& file : files) {
-    out.emplace_back(file, recording_format(values), import_options(values));
+    out.emplace_back(shipped_file(file).string(), recording_format(values), import_options(values));
   }
   if (std::none_of(out.begin(), out.end(), [](const OpenedTrace& t) { return t.imported(); })) {
     po::options_description of_recordings;
@@ -96,6 +97,10 @@ std::vector<int> number_list(const po::variables_map& values, const char* option
 std::string argument(const po::variables_map& values, const std::string& name, const std::string& what) {
   refuse_if(values.count(name) == 0, "", fmt::format("name {}; --help shows how.", what));
   return values[name].as<std::string>();
+}
+
+std::string file_argument(const po::variables_map& values, const std::string& name, const std::string& what) {
+  return shipped_file(argument(values, name, what)).string();
 }
 
 int trace_verb(const std::vector<std::string>& words) {

@@ -76,7 +76,7 @@ int trace_import_words(const std::vector<std::string>& words) {
       words, "epsim trace import RECORDING -o TRACE.h5 [options]\n\nFormats:" + names_of(trace_importers()) + "\n",
       options, {"recording"});
   const std::filesystem::path out = hdf5_output(values);
-  trace_import(argument(values, "recording", "the recording to import"), recording_format(values),
+  trace_import(file_argument(values, "recording", "the recording to import"), recording_format(values),
                import_options(values), out);
   std::cout << "trace: " << out.string() << "\n";
   return 0;
@@ -90,7 +90,7 @@ int trace_convert_words(const std::vector<std::string>& words) {
       words, "epsim trace convert TRACE.h5 --format NAME -o OUT\n\nFormats:" + names_of(trace_exporters()) + "\n",
       options, {"trace"});
   const FileOutput out(values);
-  const std::string trace = argument(values, "trace", "the trace to convert"),
+  const std::string trace = file_argument(values, "trace", "the trace to convert"),
                     format = argument(values, "format", "the format with --format");
   if (out.to_standard_output()) {
     std::ostringstream text;
@@ -115,7 +115,7 @@ int trace_slice_words(const std::vector<std::string>& words) {
   read_range(values, "tokens", slice.first_token, slice.tokens);
   slice.layers = number_list(values, "layers");
   const std::filesystem::path out = hdf5_output(values);
-  trace_slice(argument(values, "trace", "the trace to cut"), slice, out);
+  trace_slice(file_argument(values, "trace", "the trace to cut"), slice, out);
   std::cout << "trace: " << out.string() << "\n";
   return 0;
 }

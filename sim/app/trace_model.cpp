@@ -48,7 +48,7 @@ int trace_generate_words(const std::vector<std::string>& words) {
   const auto values = parse_words(
       words, "epsim trace generate MODEL.yaml|PRESET -o TRACE.h5 --rows N | --tokens N\n\nPresets:" + presets + "\n",
       options, {"model"});
-  GenerateRequest request{.model = argument(values, "model", "a model file or a preset")};
+  GenerateRequest request{.model = file_argument(values, "model", "a model file or a preset")};
   for (const auto& [option, number] : {std::pair{"rows", &request.rows}, {"tokens", &request.tokens}}) {
     if (values.count(option) > 0) {
       *number = values[option].as<std::int64_t>();

@@ -21,6 +21,8 @@ int trace_compare_words(const std::vector<std::string>& words);
 
 // A positional argument; InputError saying what it names when it is missing.
 std::string argument(const po::variables_map& values, const std::string& name, const std::string& what);
+// As argument(), of a file to read, which may be an installed one: shipped_file().
+std::string file_argument(const po::variables_map& values, const std::string& name, const std::string& what);
 
 // What a recording does not say about itself: --format, --model, --experts, --top-k and so on.
 void add_import_options(po::options_description& options);

@@ -33,7 +33,7 @@ constexpr const char *kTableLayout = "experiments/served/inferencex.yaml",
 
 ServedRequest served_request_of(const po::variables_map& values) {
   ServedRequest out;
-  out.table = values["served"].as<std::string>();
+  out.table = shipped_file(values["served"].as<std::string>());
   const bool json = is_json_lines(out.table);
   out.layout = read_served_layout(values.count("layout") > 0 ? shipped_file(values["layout"].as<std::string>())
                                                              : own_file(json ? kBenchmarkLayout : kTableLayout));

@@ -140,7 +140,7 @@ fs::path program_file() {
 
 fs::path shipped_file(const std::string& name) {
   std::error_code none;
-  if (fs::exists(name, none)) {
+  if (name.empty() || fs::exists(name, none)) {
     return name;
   }
   for (fs::path above = program_file().parent_path(); above != above.root_path(); above = above.parent_path()) {

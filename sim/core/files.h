@@ -34,7 +34,7 @@ InputFile describe_file(const std::filesystem::path& file);
 // The file that this code was loaded from: the program `epsim`, or the Python module.
 std::filesystem::path program_file();
 // `name`, or, where there is no such file or folder, that below share/epsim of a folder above program_file():
-// "experiments/quickstart/..." works from any folder.
+// "experiments/quickstart/..." works from any folder. No name stays none.
 std::filesystem::path shipped_file(const std::string& name);
 // As shipped_file(), of a file that epsim asks for, not the user. Throws InputError, with what to do, where there is none.
 std::filesystem::path own_file(const std::string& name);

@@ -1,6 +1,7 @@
 // What every verb shares on the command line: help, where results go.
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -266,4 +267,32 @@ TEST_CASE("groups of uneven size are not called copies") {
   REQUIRE(end_of_first != std::string::npos);
   CHECK(validate.out.substr(0, end_of_first).find("% lost to uneven experts") != std::string::npos);
   CHECK(validate.out.substr(end_of_first).find("% lost to copies") != std::string::npos);
+}
+
+TEST_CASE("every verb finds the installed files that it reads from any folder") {
+  namespace fs = std::filesystem;
+  const TempDir dir;
+  for (const char* folder : {"bin", "share", "elsewhere"}) {
+    fs::create_directory(dir / folder);
+  }
+  fs::copy_file(EPSIM_BINARY, dir / "bin/epsim");
+  fs::create_directory_symlink(epsim::test::source_dir(), dir / "share/epsim");
+  const auto ends_with = [&](const std::string& words) {
+    const std::string command =
+        "cd '" + (dir / "elsewhere").string() + "' && ../bin/epsim " + words + " >../out.txt 2>../err.txt </dev/null";
+    return WEXITSTATUS(std::system(command.c_str()));
+  };
+  const std::string plan = "traces/samples/deepseek-r1-like-plan.json",
+                    served = "validate --served experiments/served/vllm-h100.csv";
+  for (const auto& [words, code] : {std::pair("trace info --top-k 8 " + plan, 0),
+                                    {"trace import --top-k 8 -o t.h5 " + plan, 0},
+                                    {"diagnose " + plan + " traces/samples/deepseek-r1-like-run.json --seeds 1", 12},
+                                    {served + " --layout experiments/served/vllm-h100.yaml --set seed=x", 2}}) {
+    CAPTURE(words);
+    CHECK(ends_with(words) == code);
+    CHECK(slurp(dir / "err.txt").find("no such file") == std::string::npos);
+  }
+  CHECK(slurp(dir / "err.txt").find("`seed`") != std::string::npos);
+  CHECK(ends_with("plan " + plan + " -o p.json") == 2);
+  CHECK(slurp(dir / "err.txt").find("`weights`") != std::string::npos);  // no request, but it was found
 }
