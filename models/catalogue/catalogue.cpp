@@ -1,7 +1,9 @@
 #include "models/catalogue/catalogue.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -187,6 +189,25 @@ NodeEntry read_node(const ConfigReader& in, const std::string& name, bool catalo
   return out;
 }
 
+// Says which nodes have a GPU whose name stands in place of a node's.
+void refuse_gpu(ConfigReader& nodes, const std::string& asked) {
+  const std::vector<std::string> names = nodes.keys();
+  if (std::ranges::find(names, catalogue_key(asked), catalogue_key) != names.end()) {
+    return;
+  }
+  const std::vector<std::string> gpus = data_file(kGpuFile).value().root().keys();
+  const auto gpu = std::ranges::find(gpus, catalogue_key(asked), catalogue_key);
+  std::vector<std::string> with;
+  for (const std::string& name : gpu != gpus.end() ? names : std::vector<std::string>()) {
+    if (const NodeText node = read_node_text(nodes.section(name), true); node.gpu && node.gpu->spec.name == *gpu) {
+      with.push_back(name);
+    }
+  }
+  if (!with.empty()) {
+    throw InputError({}, fmt::format("{} is a GPU, not a node; nodes with it: {}.", *gpu, fmt::join(with, ", ")));
+  }
+}
+
 }  // namespace
 
 std::vector<CatalogueItem> list_gpus() { return list_entries(kGpuFile); }
@@ -206,6 +227,7 @@ NodeEntry find_node(const std::string& name_or_path) {
   static LastMade<std::string, NodeEntry> entries(64);  // a study reads as many scenarios as it has points
   return *entries.get(catalogue_key(name_or_path), [&](const std::string&) {
     ConfigReader nodes = data_file(kNodeFile).value().root();
+    refuse_gpu(nodes, name_or_path);
     const std::string found = entry_name(nodes, "node", name_or_path);
     return read_node(nodes.section(found), found, true);
   });

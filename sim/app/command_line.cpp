@@ -11,6 +11,7 @@
 #include <typeinfo>
 
 #include "sim/core/choice.h"
+#include "sim/core/files.h"
 #include "sim/core/mapped.h"
 #include "sim/core/quantity.h"
 #include "sim/core/refuse.h"
@@ -47,6 +48,12 @@ std::string taken_by(const po::options_description& options, const std::string& 
   }
   return value->value_type() == typeid(int) ? "; a whole number is needed, at most 2147483647"
                                             : "; a whole number is needed";
+}
+
+// Keys that a file of `epsim capacity` has and no scenario.
+void refuse_capacity_file(const ConfigReader& root, const std::string& name) {
+  refuse_if(!root.has("cluster") && (root.has("slo") || root.has("sizes")), {name, 0, ""},
+            fmt::format("this is a file for `epsim capacity`, not a scenario: epsim capacity {}", name));
 }
 
 }  // namespace
@@ -146,6 +153,7 @@ Config open_scenario(const po::variables_map& values) {
   // Without the folder that our scenarios are in, the name is hardly misspelt.
   const bool ours = name.starts_with("experiments/") && !std::filesystem::exists(shipped_file("experiments"));
   Config config = Config::from_file(ours ? own_file(name) : shipped_file(name));
+  refuse_capacity_file(config.root(), name);
   config.set(assignments_of(values));
   if (values.count("seed") > 0) {
     config.set("seed=" + values["seed"].as<std::string>(), "--seed");

@@ -118,6 +118,12 @@ TEST_CASE("scenario files that are no scenarios") {
   const Outcome bad = run_epsim(dir, "run bad.yaml");
   CHECK(bad.exit_code == 2);
   CHECK(bad.err.find("bad.yaml:") != std::string::npos);
+  write(dir, "question.yaml", "model: olmoe-1b-7b\nslo: ttft.p99<1s\nsizes: [1]\n");
+  for (const char* verb : {"validate", "run"}) {
+    const Outcome question = run_epsim(dir, std::string(verb) + " question.yaml");
+    CHECK(question.exit_code == 2);
+    CHECK(question.err.find("question.yaml: this is a file for `epsim capacity`") != std::string::npos);
+  }
   CHECK(run_epsim(dir, "run").exit_code == 2);
   CHECK(run_epsim(dir, "rnu x").err.find("run") != std::string::npos);
   CHECK(run_epsim(dir, "compare " + small_scenario()).err.find("--policies") != std::string::npos);

@@ -188,6 +188,7 @@ TEST_CASE("inputs that cannot be diagnosed are told in one line, with exit code 
     const char *words, *says;
   };
   for (const Case& c : {Case{"", "name the recording"}, Case{"absent.json", "absent.json"},
+                        Case{". olmoe.json", ".: this is a folder, not a file"},
                         Case{"no.json", "no built-in model has 1 MoE layer of 3 experts"},
                         Case{"olmoe.json --model qwen3-30b-a3b", "has 16 layers of 64 experts"},
                         Case{"impossible.json", "an expert takes at most 1"},

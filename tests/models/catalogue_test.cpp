@@ -159,6 +159,8 @@ TEST_CASE("an unknown name lists all, the nearest first") {
   CHECK(node.find("unknown node 'p5em.48xlarge'") == 0);
   CHECK(node.find("p5en.48xlarge") < node.find("GB200-NVL72"));
   CHECK(node.find("GB200-NVL72") != std::string::npos);
+  const std::string gpu = problem([] { find_node("h200"); });
+  CHECK(gpu.find("H200 is a GPU, not a node; nodes with it: p5e.48xlarge, p5en.48xlarge, DGX-H200.") == 0);
   CHECK(problem([] { find_gpu("H10"); }).find("nearest first: H100") != std::string::npos);
   const std::string model = problem([] { find_model("DeepSek-R1"); });
   CHECK(model.find("nearest first: DeepSeek-R1") != std::string::npos);

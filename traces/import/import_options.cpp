@@ -37,8 +37,8 @@ TraceInfo imported_info(const std::filesystem::path& file, const std::string& fo
   const auto require = [&](bool holds, const char* key, const std::string& problem) {
     refuse_if(!holds, {file.string(), 0, key}, problem);
   };
-  require(info.experts > 0, "experts", "this format does not say how many experts a layer has; state it.");
-  require(info.top_k > 0, "top_k", "this format does not say how many experts a token takes; state it.");
+  require(info.experts > 0, "experts", "this format does not say how many experts a layer has; state it (--experts).");
+  require(info.top_k > 0, "top_k", "this format does not say how many experts a token takes; state it (--top-k).");
   require(info.layer_numbers.size() == layer_numbers.size(), "layer_numbers",
           fmt::format("{} numbers for the {} layers of the file.", info.layer_numbers.size(), layer_numbers.size()));
   require(experts == 0 || info.experts >= experts, "experts",

@@ -42,7 +42,8 @@ bool recognises_token_binary(const std::filesystem::path& file, std::string_view
 void import_token_binary(const std::filesystem::path& file, const ImportOptions& options, TraceSink& sink) {
   const auto [named_layers, named_k] = shape_in_name(file.filename().string());
   const int layers = options.layers > 0 ? options.layers : named_layers;
-  refuse_if(layers == 0, {file.string(), 0, "layers"}, "raw bytes do not say how many layers they have; state it.");
+  refuse_if(layers == 0, {file.string(), 0, "layers"},
+            "raw bytes do not say how many layers they have; state it (--layers).");
   const TraceInfo info = imported_info(file, "token_binary", options, counting(layers), 0, named_k);
   refuse_if(info.experts > 256, {file.string(), 0, "experts"}, "a byte holds the ids of at most 256 experts.");
   const std::filesystem::path beside = file.parent_path() / "sequences.csv";
