@@ -9,6 +9,7 @@
 #include "models/catalogue/catalogue.h"
 #include "sim/app/command_line.h"
 #include "sim/cluster/prepare.h"
+#include "sim/core/files.h"
 #include "sim/core/refuse.h"
 #include "sim/scenario/new_scenario.h"
 
@@ -91,9 +92,13 @@ int gpus_used(const po::variables_map& values, const NodeSpec& node) {
   return gpus;
 }
 
-// A file's path holds wherever the scenario is written to; names stay as they are.
+// A file's path holds wherever the scenario is written to; names stay as they are. A folder stands for its config.json.
 std::string from_anywhere(const std::string& named) {
-  return std::filesystem::is_regular_file(named) ? std::filesystem::absolute(named).lexically_normal().string() : named;
+  std::filesystem::path file = shipped_file(named);
+  if (std::filesystem::is_directory(file)) {
+    file /= "config.json";
+  }
+  return std::filesystem::is_regular_file(file) ? std::filesystem::absolute(file).lexically_normal().string() : named;
 }
 
 }  // namespace
@@ -101,7 +106,7 @@ std::string from_anywhere(const std::string& named) {
 int init_verb(const std::vector<std::string>& words) {
   po::options_description options("options");
   options.add_options()("engine", po::value<std::string>()->default_value("sglang"), "epsim list engines")(
-      "model", po::value<std::string>(), "epsim list models, or a Hugging Face config.json")(
+      "model", po::value<std::string>(), "epsim list models, or a Hugging Face config.json or its folder")(
       "node", po::value<std::string>(), "epsim list hardware")("nodes", po::value<int>()->default_value(1),
                                                                "nodes of the instance")(
       "gpus", po::value<int>(), "GPUs used of each node, as 8 of a rack's 72; default: all, of a rack required")(
@@ -109,7 +114,8 @@ int init_verb(const std::vector<std::string>& words) {
       "serving", po::value<std::vector<std::string>>(),
       "KEY=VALUE of the section `serving`, as in mem_fraction_static=0.8; repeatable")(
       "dtype", po::value<std::string>()->default_value(""),
-      "of the weights; default: the model's own where it is quantised, else fp8 where the GPU has it");
+      "of the weights; default: a config.json's own; of a catalogue model its own where it is quantised, else fp8 "
+      "where the GPU has it");
   add_file_output(options, "the scenario's file; default: -, standard output");
   const auto values = parse_words(words,
                                   "epsim init --model MODEL --node NODE [--nodes N | --pd P:D] [--gpus N] [options]\n\n"
@@ -132,12 +138,14 @@ int init_verb(const std::vector<std::string>& words) {
     read_pd(values["pd"].as<std::string>(), request);
   }
   const FileOutput out(values, "-");
-  const std::string text = with_defaults(with_dtype(request));
+  request = with_dtype(request);
+  const std::string text = with_defaults(request);
   const Scenario written = read_document(text);
   prepare_run(written, written.policies.front());  // whether weights fit
   print_warnings(written);
   out.write(text, "scenario");
   if (!out.to_standard_output()) {
+    std::cout << (request.dtype_note.empty() ? "" : "model.dtype is " + request.dtype_note + "\n");
     std::cout << "next: epsim validate " << out.path().string() << "\n";
   }
   return 0;

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "models/catalogue/catalogue.h"
+#include "models/catalogue/data_files.h"
 #include "models/catalogue/model_catalogue.h"
 #include "models/profile/model_ops.h"
 #include "sim/scenario/model_sections.h"
@@ -40,6 +41,13 @@ std::string parallelism_text(bool dense, int gpus) {
                  "  shared_experts: replicated\n  dense_ffn: replicated\n  embedding: replicated\n\n";
 }
 
+std::string dtype_text(const NewScenario& r, bool dense) {
+  const std::string types = dense ? "bf16, fp8, fp4" : "bf16, fp8, fp4, mxfp4, int4";
+  return r.dtype.empty() ? ""
+                         : fmt::format("  dtype: {}  # of the weights: {}\n", r.dtype, types) +
+                               (r.dtype_note.empty() ? "" : fmt::format("  # {}\n", r.dtype_note));
+}
+
 int used_of(const NewScenario& r, const NodeSpec& node) { return r.gpus_per_node > 0 ? r.gpus_per_node : node.gpus; }
 
 const EngineProfile& engine_of(const NewScenario& r) {
@@ -65,7 +73,6 @@ std::string loads_text(const MoeSpec& model) {
 std::string scenario_document(const NewScenario& r, const std::string& serving, const std::string& dispatch) {
   const bool apart = r.prefill > 0, dense = find_model(r.model).dense();
   const int nodes = apart ? r.prefill + r.decode : r.nodes, of_one = apart ? r.prefill : nodes;
-  const std::string types = dense ? "bf16, fp8, fp4" : "bf16, fp8, fp4, mxfp4, int4";
   std::string out = fmt::format(
       "# {0} on {1} x {2}, served by {3}. Written by epsim init; nothing in it is measured on your cluster.\n"
       "#   epsim validate FILE\n"
@@ -80,9 +87,9 @@ std::string scenario_document(const NewScenario& r, const std::string& serving, 
       "  architecture: {7}  # epsim list models; or the path of a Hugging Face config.json\n"
       "{6}\n",
       plain_name(r.model), nodes, r.node, r.engine, of_one, apart ? "  # of a prefill instance" : "",
-      r.dtype.empty() ? "" : fmt::format("  dtype: {}  # of the weights: {}\n", r.dtype, types), r.model,
-      plain_name(r.node), dense ? "" : "#   epsim compare FILE --policies contiguous,base,eplb\n",
-      dense ? "base" : "base,eplb", dense ? "" : ", then loads (a recording of your experts)",
+      dtype_text(r, dense), r.model, plain_name(r.node),
+      dense ? "" : "#   epsim compare FILE --policies contiguous,base,eplb\n", dense ? "base" : "base,eplb",
+      dense ? "" : ", then loads (a recording of your experts)",
       r.gpus_per_node > 0 ? fmt::format("  gpus_per_node: {}  # used of each node\n", r.gpus_per_node) : "");
   out += parallelism_text(dense, dense ? used_of(r, find_node(r.node).spec) * of_one : 0);
   std::vector<std::string> given = r.serving;
@@ -121,7 +128,8 @@ NewScenario with_dtype(NewScenario r) {
     return r;
   }
   MoeSpec model = find_model(r.model);
-  model.dtype = model.dtype == WeightType::kBf16 ? WeightType::kFp8 : model.dtype;
+  const bool unsaid = model.dtype == WeightType::kBf16 && !looks_like_path(r.model);
+  model.dtype = unsaid ? WeightType::kFp8 : model.dtype;
   NodeEntry node = find_node(r.node);
   const EngineProfile& engine = engine_of(r);
   node.compute.use_kernels_of(std::string(engine.kernels));
@@ -130,6 +138,15 @@ NewScenario with_dtype(NewScenario r) {
   const bool other = model.dtype == WeightType::kMxfp4 && splits && turns_into_bf16(engine, node.spec.gpu);
   const bool has = !other && has_kernels(node.compute.fitted.get(), node.spec.gpu, model);
   r.dtype = name_of(has ? model.dtype : WeightType::kBf16);
+  if (has && unsaid) {
+    r.dtype_note =
+        "fp8 by default: the catalogue does not say the checkpoint's type; --dtype bf16 where yours is bf16.";
+  } else if (!has && !unsaid) {
+    r.dtype_note = fmt::format(
+        "bf16, not the model's own {}: {}.", name_of(model.dtype),
+        other ? std::string(engine.mxfp4_by_ep)
+              : fmt::format("no {} kernels of the {} were measured", name_of(model.dtype), node.spec.gpu.name));
+  }
   return r;
 }
 

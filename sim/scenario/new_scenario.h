@@ -14,6 +14,7 @@ struct NewScenario {
   int prefill = 0, decode = 0;            // nodes of a prefill and of a decode instance, in place of `nodes`
   int gpus_per_node = 0;                  // used of each; 0: all
   std::vector<std::string> serving = {};  // "key: value", of every section `serving`
+  std::string dtype_note = {};            // why with_dtype() chose another type than the model's own; mostly empty
 };
 
 // The document. `serving` and `dispatch` are lines of these sections.
@@ -30,8 +31,8 @@ Skew init_skew(const MoeSpec& model, double times = 1);
 // As read_scenario(), of a document that stands in no file. Throws InputError.
 Scenario read_document(const std::string& text);
 
-// Of the weights: the model's own type where it is quantised, else fp8; bf16 where the engine has no kernels for that on
-// this node. Throws InputError for an unknown model, node or engine.
+// Of the weights: the type of a model's file; of the catalogue, which does not say whether a model is bf16, that of a
+// quantised one, else fp8; bf16 where the engine has no kernels for that on this node. Throws InputError for an unknown model, node or engine.
 NewScenario with_dtype(NewScenario wanted);
 
 }  // namespace epsim

@@ -1,6 +1,8 @@
 // `epsim init`: what it writes is accepted by the other verbs.
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "tests/app/process.h"
@@ -87,6 +89,38 @@ TEST_CASE("errors in what init would write name a key, and no line of a file tha
   const Outcome told = run_epsim(TempDir(), "init --model olmoe-1b-7b --node DGX-H200 --engine sglng");
   CHECK(told.exit_code == 2);
   CHECK(told.err.starts_with("epsim: `serving.engine`: unknown value 'sglng'."));
+}
+
+constexpr const char* kOwnModel = R"({"model_type": "olmoe", "num_hidden_layers": 16, "hidden_size": 2048,
+    "num_experts": 64, "num_experts_per_tok": 8, "intermediate_size": 1024, "num_attention_heads": 16,
+    "num_key_value_heads": 16, "vocab_size": 50304, "torch_dtype": "bfloat16"})";
+
+TEST_CASE("init takes the type of a checkpoint from its config.json, or from the folder that holds it") {
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "mine");
+  std::ofstream(dir / "mine/config.json") << kOwnModel;
+  for (const char* model : {"mine", "./mine/config.json"}) {
+    CAPTURE(model);
+    const Outcome own = run_epsim(dir, std::string("init --node DGX-H200 --model ") + model);
+    CHECK_MESSAGE(own.exit_code == 0, own.err);
+    check_contains(own.out, {"/mine/config.json", "\n  dtype: bf16  # of the weights", "\nname: mine-DGX-H200\n"});
+    check_contains(run_epsim(dir, std::string("init --node DGX-H200 --dtype fp8 --model ") + model).out,
+                   {"\n  dtype: fp8  #"});
+  }
+}
+
+TEST_CASE("init says why a new scenario has another type than the model's own") {
+  const TempDir dir;
+  const Outcome oss = run_epsim(dir, "init --model gpt-oss-120b --node DGX-H100 -o oss.yaml");
+  REQUIRE_MESSAGE(oss.exit_code == 0, oss.err);
+  check_contains(oss.out, {"model.dtype is bf16, not the model's own mxfp4: SGLang has no mxfp4 kernels"});
+  check_contains(slurp(dir / "oss.yaml"), {"  # bf16, not the model's own mxfp4: SGLang has no mxfp4 kernels"});
+  check_contains(run_epsim(dir, "init --engine vllm --model gpt-oss-120b --node p4de.24xlarge").out,
+                 {"mxfp4: no mxfp4 kernels of the A100-80 were measured."});
+  check_contains(run_epsim(dir, "init --model olmoe-1b-7b --node DGX-H200").out, {"--dtype bf16 where yours is bf16"});
+  CHECK(run_epsim(dir, "init --model kimi-k2.5 --node DGX-H200 --nodes 2").out.find("model's own") ==
+        std::string::npos);
+  check_contains(run_epsim(dir, "init --model olmoe-1b-7b --node H200").err, {"H200 is a GPU, not a node", "DGX-H200"});
 }
 
 }  // namespace epsim::test
