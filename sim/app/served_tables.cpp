@@ -3,10 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "sim/app/served_summary.h"
 #include "sim/core/mapped.h"
+#include "sim/core/text.h"
 #include "sim/report/format.h"
 #include "sim/report/text_table.h"
 
@@ -31,9 +33,9 @@ std::string counted(const std::vector<ServedCount>& counts, bool alone) {
 }
 
 std::string coverage_text(const ServedSummary& s) {
-  std::string out =
-      fmt::format("expressed: {} of {} measured points ({} %), as {} different scenarios; {} without a stand-in\n",
-                  s.expressed, s.points, percent(s.expressed / static_cast<double>(s.points)), s.scenarios, s.exact);
+  std::string out = fmt::format("expressed: {} of {} measured points ({} %), as {}; {} without a stand-in\n",
+                                s.expressed, s.points, percent(s.expressed / static_cast<double>(s.points)),
+                                count_of(s.scenarios, "different scenario"), s.exact);
   if (!s.unexpressed.empty()) {
     out += "\n points  alone  not expressed, and why (alone: for no other reason)\n" + counted(s.unexpressed, true);
   }
@@ -157,7 +159,10 @@ std::string served_points_text(const ResultTable& points) {
   for (const ResultColumn& column : points.columns) {
     if (is_shown(column)) {
       const std::size_t cut = column.name.find('_');
-      table.add_column({column.name.substr(0, cut), cut == std::string::npos ? "" : column.name.substr(cut + 1)});
+      const std::string first = column.name.substr(0, cut);
+      const std::string second = cut == std::string::npos ? "" : column.name.substr(cut + 1);
+      const bool error = first == "error";  // a share, shown in %
+      table.add_column({error ? "error, %" : first, error ? second.substr(0, second.find('_')) : second});
     }
   }
   for (const std::vector<Cell>& row : points.rows) {
@@ -168,12 +173,13 @@ std::string served_points_text(const ResultTable& points) {
         const std::string& name = points.columns[c].name;
         cells.push_back(name.starts_with("error_") ? signed_percent(value)
                         : name.ends_with("_ms")    ? rounded(value)
+                        : std::isnan(value)        ? "-"
                                                    : fmt::format("{:.6g}", value));
       }
     }
     table.add_row(std::move(cells));
   }
-  return "\npoints; errors in %\n" + table.render(0);
+  return "\npoints\n" + table.render(0);
 }
 
 Json served_errors_json(const std::array<ServedErrors, 3>& errors) {

@@ -56,5 +56,19 @@ TEST_CASE("points without a TPOT are counted; a file without any figure, and a l
   check_contains(outside.err, {"experiments/served/bench-serving.yaml: this file is epsim's own", "cmake --install"});
 }
 
+TEST_CASE("points of a rate alone have no requests in flight to show, and errors are headed by their unit") {
+  const TempDir dir;
+  std::ofstream(dir / "rate.jsonl")
+      << R"({"backend": "x", "request_rate": 5.0, "completed": 12,)"
+         R"( "total_input_tokens": 3600, "total_output_tokens": 96, "median_ttft_ms": 20.0})";
+  const std::string layout = " --layout '" + (source_dir() / "experiments/served/bench-serving.yaml").string() + "'";
+  const Outcome told = run_epsim(dir, "validate " + small_scenario() + " --served rate.jsonl -o out" + layout);
+  CHECK_MESSAGE(told.exit_code == 0, told.err);
+  check_contains(told.out, {"as 1 different scenario;", "error, %", "\n  1       -     20.00"});
+  for (const char* wrong : {"nan", "ttft_share", "1 different scenarios"}) {
+    CHECK_MESSAGE(told.out.find(wrong) == std::string::npos, told.out);
+  }
+}
+
 }  // namespace
 }  // namespace epsim::test
