@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -151,6 +152,12 @@ EplbShape check_eplb(const EplbOptions& options, int experts, const ClusterShape
                       "use mode global or auto, or a num_groups that is a multiple of the nodes.",
                       options.groups, nodes));
   const bool hierarchical = options.mode != EplbMode::kGlobal && divides;
+  const int packed = shape.gpus / (hierarchical ? nodes : 1);  // GPUs that an expert's copies are on
+  const std::int64_t most = std::int64_t{experts} * (packed - 1);
+  require(!options.avoid_duplicates || redundant <= most,
+          fmt::format("{} copies of {} experts cannot all be on different ones of {} GPUs; with avoid_duplicates, "
+                      "num_redundant_experts is at most {}.",
+                      redundant, experts, packed, most));
   return hierarchical ? EplbShape{physical, options.groups, nodes, shape.gpus} : EplbShape{physical, 1, 1, shape.gpus};
 }
 

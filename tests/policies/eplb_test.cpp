@@ -111,6 +111,18 @@ TEST_CASE("eplb, avoid_duplicates: copies of an expert are on different GPUs") {
   // Without duplicates expert 0 has at most two copies (4 each); the next hottest is expert 1 (1 -> 1/2 each).
   // By load: 0 0 on either GPU, then 2 -> G0, 3 -> G1, then the halves of 1 on either.
   CHECK(first_layer("eplb", "{avoid_duplicates: true}", loads, {2, 2}).slots == Ints{0, 2, 1, 0, 3, 1});
+  // Four experts on two GPUs have at most one copy each besides themselves; of two nodes of one GPU, none.
+  const auto copies = [](int redundant, int groups) {
+    return EplbOptions{.redundant_experts = redundant,
+                       .mode = epsim::EplbMode::kAuto,
+                       .groups = groups,
+                       .ties = {},
+                       .avoid_duplicates = true,
+                       .place = {}};
+  };
+  CHECK(epsim::check_eplb(copies(4, 1), 4, {2, 2}).physical == 8);
+  CHECK_THROWS_WITH_AS(epsim::check_eplb(copies(6, 1), 4, {2, 2}), doctest::Contains("is at most 4."), InputError);
+  CHECK_THROWS_WITH_AS(epsim::check_eplb(copies(2, 2), 4, {2, 1}), doctest::Contains("is at most 0."), InputError);
 }
 
 TEST_CASE("eplb: shapes that cannot be served are refused with what is allowed") {
