@@ -218,6 +218,11 @@ TEST_CASE("bad recordings end with what is wrong and where") {
            Row{"w.csv", "layer,e0,e1\n0,1,nan\n", "'nan' is not a finite number", {.top_k = 1}},
            Row{"w.csv", "layer,e0,e1\n0,1,1e19\n", "is no count", {.top_k = 1}},
            Row{"w.csv", "layer,e0,e1\n", "holds no counts", {.top_k = 1}},
+           Row{"w.csv", "layer,e0,e1\n0,0,0\n1,0,0\n", "w.csv: every count is 0", {.top_k = 1}},
+           Row{"w.csv", "layer,e0,e1\n0,1,2\n",
+               "`top_k`: this format does not say how many experts a token takes; "
+               "state it (--top-k)."},
+           Row{"l.csv", "step,layer,expert,count\n1,0,0,0\n", "l.csv: every count is 0", {.top_k = 1}},
            Row{"l.csv", "step,layer,expert,count\n2,0,0,1\n1,0,0,1\n", "ascending order", {.top_k = 1}},
            Row{"l.csv",
                "step,layer,expert,count\n2,0,0,1\n2,0,0,1\n",
@@ -248,6 +253,12 @@ TEST_CASE("bad recordings end with what is wrong and where") {
     CAPTURE(r.text);
     CHECK(contains(import_error(r.name, r.text, r.options, r.format), r.part));
   }
+}
+
+TEST_CASE("a folder that is no recording is called one") {
+  const test::TempDir folder;
+  TraceFileWriter writer(folder / "out.h5");
+  CHECK(contains(message([&] { import_trace(folder.path(), "auto", {}, writer); }), "this is a folder, not a file"));
 }
 
 TEST_CASE("a gzipped zip archive that is cut off, or damaged, is refused") {

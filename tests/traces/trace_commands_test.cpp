@@ -55,9 +55,13 @@ TEST_CASE("the summary does not round loads that are no whole numbers") {
 
 TEST_CASE("a trace whose counts are all zero has no skew") {
   const test::TempDir folder;
-  test::write_text(folder / "z.csv", "layer,e0,e1\n0,0,0\n");
+  TraceInfo info;
+  info.layer_numbers = {0};
+  info.experts = 2;
+  info.top_k = 1;
   TraceFileWriter writer(folder / "z.h5");
-  import_trace(folder / "z.csv", "auto", {.top_k = 1}, writer);
+  writer.begin(info, 1);
+  writer.loads({std::vector<double>{0, 0}, std::vector<std::int64_t>{0}});
   writer.commit();
   const std::string text = trace_summary(TraceFile(folder / "z.h5"), "a title", 64);
   CHECK(contains(text, "every count is zero"));

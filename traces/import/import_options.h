@@ -30,6 +30,9 @@ TraceInfo imported_info(const std::filesystem::path& file, const std::string& fo
 // Tokens that made these counts: assignments of one layer and source over top-k.
 std::int64_t tokens_of(std::span<const double> counts, int top_k);
 
+// What is wrong with counts that are all 0.
+inline constexpr const char* kEveryCountZero = "every count is 0; a recording has counts above 0.";
+
 // Columns named e0, e1, ... or 0, 1, ... in order; empty unless they are the last of the header.
 std::vector<std::size_t> expert_columns(const std::vector<std::string>& header);
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "sim/core/refuse.h"
 #include "traces/format/csv.h"
 #include "traces/import/formats.h"
 
@@ -34,6 +35,7 @@ int bounded(const CsvReader& rows, std::size_t column, int limit) {
 struct Shape {
   std::set<int> layers;
   int experts = 0, sources = 1;
+  bool any = false;  // count other than 0
 };
 
 Shape read_shape(const std::filesystem::path& file) {
@@ -44,11 +46,13 @@ Shape read_shape(const std::filesystem::path& file) {
   while (rows.next()) {
     shape.layers.insert(bounded(rows, c.layer, 4096));
     shape.experts = std::max(shape.experts, bounded(rows, c.expert, 65536) + 1);
+    shape.any = shape.any || rows.number(c.count) != 0;
     shape.sources = std::max(shape.sources, c.source ? bounded(rows, *c.source, 65536) + 1 : 1);
   }
   if (shape.layers.empty()) {
     input.fail("the file holds no counts.");
   }
+  refuse_if(!shape.any, {file.string(), 0, ""}, kEveryCountZero);
   return shape;
 }
 

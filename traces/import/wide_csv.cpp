@@ -4,6 +4,7 @@
 #include <map>
 
 #include "sim/core/mapped.h"
+#include "sim/core/refuse.h"
 #include "traces/format/csv.h"
 #include "traces/format/typed_table.h"
 #include "traces/import/formats.h"
@@ -29,6 +30,7 @@ struct Gathered {
   std::vector<std::vector<std::string>> labels;  // [group][title]
   std::vector<std::map<int, std::vector<double>>> layers;
   std::map<std::vector<std::string>, std::size_t> group_of;
+  bool any = false;  // count above 0
 };
 
 Gathered gather(CsvReader& rows, std::size_t layer, const std::vector<std::size_t>& experts) {
@@ -56,6 +58,7 @@ Gathered gather(CsvReader& rows, std::size_t layer, const std::vector<std::size_
       if (values.back() < 0) {
         rows.fail(c, fmt::format("the count {} is negative.", values.back()));
       }
+      g.any = g.any || values.back() > 0;
     }
     if (number < 0 || number >= 4096) {
       rows.fail(layer, "a layer number is from 0 to 4095.");
@@ -98,6 +101,7 @@ void import_wide_csv(const std::filesystem::path& file, const ImportOptions& opt
   if (g.layers.empty()) {
     input.fail("the file holds no counts.");
   }
+  refuse_if(!g.any, {file.string(), 0, ""}, kEveryCountZero);
   const std::vector<int> numbers = mapped(g.layers[0], [](const auto& counts) { return counts.first; });
   const TraceInfo info = imported_info(file, "wide_csv", options, numbers, static_cast<int>(experts.size()), 0);
   if (info.experts != static_cast<int>(experts.size())) {
