@@ -74,7 +74,8 @@ TEST_CASE("init --serving writes keys into every section `serving`, as where the
                  {"KEY=VALUE"});
 }
 
-TEST_CASE("what init writes plans from another window than the run's; where policies plan from their own, that is said") {
+TEST_CASE(
+    "what init writes plans from another window than the run's; where policies plan from their own, that is said") {
   const TempDir dir;
   REQUIRE(run_epsim(dir, "init --model olmoe-1b-7b --node DGX-H200 -o one.yaml").exit_code == 0);
   const std::string validate = "validate one.yaml --policies base,eplb ";
