@@ -70,11 +70,12 @@ std::string short_run_text(const Comparison& runs) {
   const double offered = runs.first_seed(0).number("offered_requests_per_s");
   for (std::size_t p = 0; p < runs.by_policy.size(); ++p) {
     const double served = runs.first_seed(p).number("requests_per_s");
-    if (!runs.first_seed(p).flag("interrupted") && !is_overloaded(runs, p) && served < kServed * offered) {
+    const bool whole = !runs.first_seed(p).flag("interrupted") && runs.first_seed(p).number("failed_requests") == 0;
+    if (whole && !is_overloaded(runs, p) && served < kServed * offered) {
       return fmt::format(
-          "{} requests/s are served of {} offered, though no queue grows: the run lasts until its last request ends, "
-          "which "
-          "is long after the last arrival. Raise requests.count to compare requests/s.",
+          "{} requests/s are served of {} offered: the time from the last arrival to the last request's end counts "
+          "too. "
+          "Raise requests.count before you compare requests/s; where the two stay apart, it is overload.",
           rounded(served), rounded(offered));
     }
   }

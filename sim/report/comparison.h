@@ -42,7 +42,7 @@ struct Overload {
 };
 std::optional<Overload> overload(const Comparison& runs);
 bool is_overloaded(const Comparison& runs, std::size_t policy);
-// What to know of requests/s where a policy serves less than is offered and no queue grows; else empty.
+// What to know of requests/s where a policy serves less than is offered and is not known to be overloaded; else empty.
 std::string short_run_text(const Comparison& runs);
 
 }  // namespace epsim

@@ -130,6 +130,16 @@ Scenario scenario_at(const SweepRequest& request, std::size_t index) {
   return read_scenario(config, {policy});
 }
 
+bool names_no_other(const SweepRequest& request, std::size_t index) {
+  try {
+    const PolicyChoice policy = scenario_at(request, index).policies.front();
+    const auto variant = as_variant(policy.label);
+    return policy.prefill == nullptr && policy.planned_by == (variant ? variant->first : policy.label);
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
 SweepPoint run_point(const SweepRequest& request, std::size_t index, const std::atomic<bool>* stop, PlanCache& plans,
                      const OnServing& on_serving) {
   SweepPoint point;

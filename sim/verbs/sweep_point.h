@@ -52,8 +52,11 @@ std::vector<std::string> not_for_use(const SweepRequest& request);
 // The scenario of a point. Throws InputError.
 Scenario scenario_at(const SweepRequest& request, std::size_t index);
 
-// The first point that comes to the same as this one: of the same policy, and alike in all that it reads.
+// The first point of the same policy that differs in keys of other policies alone.
 std::size_t first_alike(const SweepRequest& request, std::size_t index);
+// Whether the point's scenario can be read and its policy names no other, as by `home` or `prefill`: it then has the
+// figures of first_alike().
+bool names_no_other(const SweepRequest& request, std::size_t index);
 
 // Runs a point; `plans` are those of the sweep. What goes wrong becomes its error; only an interruption is thrown
 // (StudyInterrupted).

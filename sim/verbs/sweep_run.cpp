@@ -166,7 +166,7 @@ SweepOutcome run_sweep(const SweepRequest& request, const fs::path& target, cons
   const auto run = [&](std::size_t i, const Abandoned&) {
     const std::size_t alike = first_alike(request, i);
     std::optional<SweepPoint> point;
-    if (alike != i && store.has(keys[alike])) {
+    if (alike != i && store.has(keys[alike]) && names_no_other(request, i)) {
       point = load_point(store, alike);
       point->index = i;
     }

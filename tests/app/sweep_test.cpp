@@ -68,6 +68,18 @@ TEST_CASE("sweep: a policy whose keys do not vary has the figures of the first p
   CHECK(slurp(dir / "out/results.csv").find("\n2,10/s,32,base,,") != std::string::npos);
 }
 
+TEST_CASE("sweep: a policy that names another one runs at each of its values") {
+  const TempDir dir;
+  REQUIRE(run_epsim(dir, "sweep " + small_scenario() +
+                             " -q --policies base,on --only-listed --set 'policies.on={kind: lplb, home: eplb}' "
+                             "--vary policies.eplb.num_redundant_experts=16,32 -o out")
+              .exit_code == 0);
+  const std::vector<std::string> all = epsim::Hdf5File::open(dir / "out/results.h5").read_texts("results/fingerprint");
+  REQUIRE(all.size() == 4);
+  CHECK(all[0] == all[2]);
+  CHECK(all[1] != all[3]);
+}
+
 TEST_CASE("sweep: one thread and two give the same bytes, goodput too") {
   const TempDir dir;
   for (const std::string& job :
