@@ -85,14 +85,16 @@ std::string kinds_text(const ServedSummary& s) {
   TextTable table;
   table.add_column({"", "all of"}, Align::kLeft);
   add_error_columns(table);
+  bool some_unsaturated = false;
   for (const ServedGroup& kind : s.kinds) {
     add_error_row(table, kind.labels, kind);
+    some_unsaturated = some_unsaturated || kind.labels.front().find("not saturated") != std::string::npos;
   }
-  return "\n" + table.render(0) +
-         fmt::format(
-             "not saturated: at most {} prompt at a prefill rank on average, by the measured times (in flight x "
-             "TTFT / end to end / ranks)\n",
-             kPromptsUnsaturated);
+  const std::string rule = fmt::format(
+      "not saturated: at most {} prompt at a prefill rank on average, by the measured times (in flight x "
+      "TTFT / end to end / ranks)\n",
+      kPromptsUnsaturated);
+  return "\n" + table.render(0) + (some_unsaturated ? rule : "");
 }
 
 std::string groups_text(const ServedSummary& s) {

@@ -233,6 +233,13 @@ TEST_CASE(
   const std::string text = app::served_text(out, app::served_table(s.layout, s.points));
   check_contains(text, {"apart, prefill not saturated", "at most 1 prompt at a prefill rank"});
   s.points.resize(1);
+  ServedRun drafted = run_of(1e-3, 4e-3);
+  drafted.drafts = true;
+  s.add("x", 8, kNone, 5e-3, drafted);
+  const app::ServedSummary drafts = app::summarise_served(s.layout, s.points);
+  CHECK(drafts.kinds.size() == 2);
+  CHECK(app::served_text(drafts, app::served_table(s.layout, s.points)).find("not saturated") == std::string::npos);
+  s.points.resize(1);
   const app::ServedSummary together = app::summarise_served(s.layout, s.points);
   CHECK(together.kinds.empty());  // all points: the line "all" has them
   CHECK(app::served_text(together, app::served_table(s.layout, s.points)).find("not saturated") == std::string::npos);
