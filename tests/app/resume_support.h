@@ -2,6 +2,7 @@
 #pragma once
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/study/job_pack.h"
 #include "tests/app/process.h"
 
 namespace epsim::test {
@@ -30,7 +32,8 @@ inline std::map<std::string, std::string> contents(const std::filesystem::path& 
   return out;
 }
 
-// Finished parts in the folder that a verb keeps them in, or in the file that they were merged into.
+// Finished parts in the folder that a verb keeps them in, or in the file that they were merged into. A part that is
+// still being written is none: a kill loses it.
 inline std::size_t finished_parts(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> packs{folder.string() + ".pack"};
   std::error_code none;
@@ -41,9 +44,12 @@ inline std::size_t finished_parts(const std::filesystem::path& folder) {
   }
   std::size_t count = 0;
   for (const std::filesystem::path& pack : packs) {
-    std::ifstream in(pack);
-    for (std::string line; std::getline(in, line);) {
-      count += line.starts_with("job ") ? 1 : 0;
+    const int file = open(pack.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file >= 0) {
+      PackScan scan;
+      scan_pack(file, scan, false, [](const PackedJob&) {});
+      count += scan.results;
+      close(file);
     }
   }
   return count;
