@@ -89,7 +89,7 @@ TEST_CASE("memory gives the KV losses that the paper states") {
 // Completions per second of EPLB on K*6 when all requests come at once.
 double saturation_of_eplb(const std::vector<std::string>& more) {
   const Scenario s = craft_scenario(
-      "ke6", with(with({"plan_loads.steps=20", "loads.steps=2", "requests.count=800"}, kOneRule), more), "eplb");
+      "ke6", with(with({"plan_loads.steps=20", "loads.steps=2", "requests.count=300"}, kOneRule), more), "eplb");
   return saturation_rate(run_prepared(s, prepare_run(s, s.policies.front()), as_burst(s.requests), {}), {});
 }
 

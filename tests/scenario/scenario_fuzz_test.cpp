@@ -135,7 +135,7 @@ TEST_CASE(
     "whatever the rebalancing, the losses and the returns: every request completes or fails, and runs are alike "
     "twice") {
   std::int64_t moved = 0, failed = 0, retried = 0, remade = 0;
-  for (std::uint64_t i = 0; i < 80; ++i) {
+  for (std::uint64_t i = 0; i < 40; ++i) {
     RandomStream random(Seed{2027}, "change-fuzz", i);
     const auto pick = [&](std::vector<std::string> from) { return from[random.below(from.size())]; };
     std::string text = random_scenario(random);

@@ -365,7 +365,7 @@ TEST_CASE("SLO: M/D/1's mean TTFT is where Pollaczek and Khinchine put it") {
 }
 
 TEST_CASE("SLO: the search agrees with brute force on random servers and SLOs") {
-  for (int n = 0; n < 9; ++n) {
+  for (int n = 0; n < 6; ++n) {
     CAPTURE(n);
     RandomCase drawn;
     random_case(n, drawn);
@@ -394,7 +394,7 @@ TEST_CASE("SLO: the search agrees with brute force on scenarios") {
     options.tolerance = 0.03;
     const GoodputSearch found = search_all(targets, options, {}).front();
     REQUIRE(found.slo.holds);
-    const RateRange truth = brute_force(targets.front(), options.slo, found.slo.rate / 8, 2500);
+    const RateRange truth = brute_force(targets.front(), options.slo, found.slo.rate / 3, 2500);
     CAPTURE(truth.holds);
     CAPTURE(truth.fails);
     CHECK(found.slo.rate >= 0.92 * truth.holds);

@@ -12,7 +12,7 @@ namespace {
 
 using test::message;
 
-constexpr std::size_t kUnpacked = std::size_t{96} << 20;
+constexpr std::size_t kUnpacked = std::size_t{64} << 20;
 
 // `head`, then `unit` again and again.
 void write_bomb(const std::string& file, const std::string& head, const std::string& unit) {
@@ -41,7 +41,7 @@ const char* const kKinds[] = {
     "{kind: servegen}",       "{kind: csv, arrival_column: a, input_column: b, output_column: c}",
     "{kind: trace_file}",     "{kind: auto}"};
 
-TEST_CASE("96 MiB of zeros") {
+TEST_CASE("64 MiB of zeros") {
   const test::TempDir folder;
   const std::string file = (folder / "zeros.gz").string();
   write_bomb(file, "", std::string(1, '\0'));
