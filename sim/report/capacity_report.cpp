@@ -24,6 +24,13 @@ ResultTable what_ifs_table(const CapacityPlan& plan) {
   return out;
 }
 
+// What is varied, then what its engine needs.
+std::string settings_text(const CapacityDesign& d) {
+  std::vector<std::string> all = d.settings;
+  all.insert(all.end(), d.knobs.begin(), d.knobs.end());
+  return fmt::format("{}", fmt::join(all, " "));
+}
+
 ResultTable candidates_table(const CapacityPlan& plan) {
   ResultTable out{"candidates", {}, {}};
   out.add_words({"node", "role", "engine", "dtype", "policy", "settings", "status", "reason"});
@@ -39,7 +46,7 @@ ResultTable candidates_table(const CapacityPlan& plan) {
              d.engine,
              d.dtype,
              d.policy,
-             fmt::format("{}", fmt::join(d.settings, " ")),
+             settings_text(d),
              std::string(name_of(row.status)),
              row.reason,
              1.0 * d.nodes / d.per_node,

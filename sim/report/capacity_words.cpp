@@ -63,8 +63,10 @@ std::string margin_table(const CapacityPlan& plan, const LoadPoint& p) {
 
 std::string design_text(const CapacityDesign& d, bool dense) {
   std::string out = fmt::format("{}, {}{}", d.engine, d.dtype, dense ? "" : ", policy " + d.policy);
-  for (const std::string& setting : d.settings) {
-    out += ", " + setting;
+  for (const auto* settings : {&d.settings, &d.knobs}) {
+    for (const std::string& setting : *settings) {
+      out += ", " + setting;
+    }
   }
   return out;
 }

@@ -110,6 +110,8 @@ struct EngineProfile {
   std::span<const TransportDefault> transports;  // the first that applies counts; the last needs nothing
   std::string_view recipe = {};   // a key of `serving`, with its value, that new scenarios state against the default
   std::string_view kernels = {};  // whose kernels it runs (models/hardware/compute); empty: the first there are
+  // The knob that bounds what it reserves by default beside weights and KV cache, for each DP rank; empty: no such knob.
+  std::string_view reserve_knob = {};
   LayoutDefault layout = {};
   GraphSize graph_size = GraphSize::kMax;
   bool prefill_overlaps = true;               // prefill instances schedule during a step, where others do

@@ -123,6 +123,7 @@ EngineProfile sglang_0_5() {
   out.keys = sglang_0_5_keys();
   out.read = read_sglang_0_5;
   out.transports = kTransports05;
+  out.reserve_knob = "cuda_graph_max_bs";
   out.launch_time = {Seconds(33.7e-6), "SGLang 0.5 without CUDA graphs, DeepSeek-V3 (sglang pull request 12160)"};
   out.request_time = {Seconds(6.9e-3), "SGLang over a mock model (tt-inference-server issue 3560)"};
   out.token_time = kHuggingFaceTokenizer;

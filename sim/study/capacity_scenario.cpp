@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "sim/scenario/new_scenario.h"
+#include "sim/scenario/scenario.h"
+#include "sim/scheduler/engines.h"
 
 namespace epsim {
 
@@ -18,6 +20,16 @@ Config capacity_scenario(const CapacityQuestion& question, const std::vector<Cap
   Config config = Config::from_text(scenario_document(wanted), "");
   config.set(fmt::format("parallelism={{attention_tp: {}}}", first.attention_tp));
   config.set("policy=" + first.policy);
+  const auto set_knobs = [&](const std::string& section, const CapacityDesign& design) {
+    for (const std::string& knob : design.knobs) {
+      config.set(section + "." + knob);
+    }
+  };
+  set_knobs("serving", first);  // apart, too: the section is read for the first pool's layout
+  if (apart) {
+    set_knobs("deployment.prefill.serving", first);
+    set_knobs("deployment.decode.serving", last);
+  }
   for (const auto* settings : {&question.settings, &first.settings}) {
     config.set(*settings);
   }
@@ -29,6 +41,30 @@ Config capacity_scenario(const CapacityQuestion& question, const std::vector<Cap
     config.set(fmt::format("deployment={{instances: {}}}", pools.front().instances));
   }
   return config;
+}
+
+std::vector<std::string> knobs_for_memory(const CapacityQuestion& question, CapacityDesign design) {
+  constexpr double kEnough = 0.5;
+  constexpr int kLargest = 256;
+  design.role = InstanceRole::kWhole;
+  design.policy = question.policies.front();
+  for (int value = kLargest; value > 0; value /= 2) {
+    std::string_view knob;
+    try {
+      Config config = capacity_scenario(question, {{design, 1}});
+      ConfigReader serving = config.root().section("serving");
+      knob = read_engine_profile(serving).reserve_knob;
+      if (knob.empty() || read_scenario(std::move(config), {design.policy}).memory.static_fraction >= kEnough) {
+        return design.knobs;
+      }
+    } catch (const InputError& e) {
+      if (!e.place.key.ends_with("mem_fraction_static")) {
+        return {};  // the search says why
+      }
+    }
+    design.knobs = {fmt::format("{}={}", knob, value)};
+  }
+  return {};
 }
 
 std::string refusal(const InputError& error) {

@@ -13,6 +13,11 @@ namespace epsim {
 // The document of such pools: one, or prefill and decode. Throws InputError.
 Config capacity_scenario(const CapacityQuestion& question, const std::vector<CapacityPool>& pools);
 
+// What operators set where the engine's default leaves little of the memory to weights and KV cache (SGLang reserves its
+// largest graph times the DP ranks: of an H200 all with 64): the largest of 256, 128, ... that leaves half. Empty: the
+// default does, none of them does, or the settings decide.
+std::vector<std::string> knobs_for_memory(const CapacityQuestion& question, CapacityDesign design);
+
 // Why such a scenario cannot run, without its file and line, which no user wrote.
 std::string refusal(const InputError& error);
 

@@ -18,6 +18,7 @@
 #include "sim/core/refuse.h"
 #include "sim/scenario/new_scenario.h"
 #include "sim/scenario/read_scenario.h"
+#include "sim/study/capacity_scenario.h"
 #include "sim/study/load_point.h"
 #include "sim/study/study_manifest.h"
 #include "sim/verbs/capacity_space.h"
@@ -378,8 +379,9 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
     q.check_whole = false;
   }
   read_space(given, q, out.quick);
-  for (const CapacityDesign& layout : q.layouts) {
+  for (CapacityDesign& layout : q.layouts) {
     check_settings(layout.settings);
+    layout.knobs = knobs_for_memory(q, layout);
   }
   refuse_if(q.layouts.empty(), "attention-tp",
             "no layout is left: a value has to divide the GPUs of a node (of a part of one, of a dense model be all "

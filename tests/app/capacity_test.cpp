@@ -184,9 +184,24 @@ TEST_CASE("capacity sizes a dense model's instances, which may share a node") {
   const Outcome reserved =
       run_epsim(dir,
                 "capacity --model kimi-k2 --nodes p4de.24xlarge --sizes 4 --rate 1/s --input-tokens "
-                "41000000 --output-tokens 8 --ttft p99=2s --quick -q -o reserved");
+                "41000000 --output-tokens 8 --ttft p99=2s --quick -q --set serving.cuda_graph_max_bs=1024 -o reserved");
   CHECK(reserved.exit_code == 3);
   check_contains(reserved.out, {"contiguous: `serving.mem_fraction_static`: SGLang"});
+}
+
+// SGLang reserves 512 x 64 x 3 MiB for graphs of 512 requests on each of 64 DP ranks, and half as much again beyond 300:
+// 144 GiB of an H200's 140. Graphs of 256 take 48.
+TEST_CASE("capacity sets the graphs with which wide DP attention leaves memory, and hands them over") {
+  const TempDir dir;
+  const Outcome wide = run_epsim(dir,
+                                 "capacity --model deepseek-r1 --nodes DGX-H200 --sizes 8 --attention-tp 1 --modes "
+                                 "together --policies contiguous --rate 1/s --input-tokens 64 --output-tokens 8 --ttft "
+                                 "p99=2s --quick -q -o wide");
+  REQUIRE_MESSAGE(wide.exit_code == 0, wide.err);
+  check_contains(wide.out, {"policy contiguous,\ncuda_graph_max_bs=256"});
+  check_contains(slurp(dir / "wide/launch.sh"), {"--dp-size 64", "--cuda-graph-max-bs 256"});
+  check_contains(slurp(dir / "wide/candidates.csv"), {"contiguous,cuda_graph_max_bs=256,best"});
+  check_contains(slurp(dir / "wide/recommended.yaml"), {"cuda_graph_max_bs: 256"});
 }
 
 // 72 GPUs divide neither 256 experts nor 128 heads; a tray of a GB200 rack has 4.
