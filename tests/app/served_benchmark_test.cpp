@@ -24,17 +24,18 @@ TEST_CASE("lengths that a load generator did not record are stand-ins, and so ar
                                     << head << R"(, "dataset_name": "sharegpt", "random_input_len": 300})"
                                     << "\n"
                                     << head << "}\n"
-                                    << head << R"(, "dataset_name": "generated-shared-prefix"})"
+                                    << head << R"(, "dataset_name": "generated-shared-prefix", "failed": 3})"
                                     << "\n";
   const auto points = app::read_served_points(
       dir / "runs.jsonl", app::read_served_layout(source_dir() / "experiments/served/bench-serving.yaml"));
   REQUIRE(points.size() == 5);
-  for (const auto& [i, notes] : {std::pair(0, 0), {1, 0}, {2, 1}, {3, 1}, {4, 2}}) {
+  for (const auto& [i, notes] : {std::pair(0, 0), {1, 0}, {2, 1}, {3, 1}, {4, 3}}) {
     CAPTURE(i);
     CHECK(points[static_cast<std::size_t>(i)].notes.size() == static_cast<std::size_t>(notes));
   }
   check_contains(points[3].notes[0], {"means for every request", "--save-detailed"});
-  check_contains(points[4].notes[1], {"generated-shared-prefix", "not modelled"});
+  check_contains(points[4].notes[0], {"3 failed requests"});
+  check_contains(points[4].notes[2], {"generated-shared-prefix", "not modelled"});
 }
 
 TEST_CASE("points without a TPOT are counted; a file without any figure, and a layout that is nowhere, are told") {
