@@ -228,8 +228,9 @@ std::string winners_text(const SweepRequest& request, const ResultTable& results
                      : request.measure == SweepMeasure::kGoodput ? " and more than twice the search's tolerance"
                                                                  : "";
   const std::string rule = fmt::format(
-      "a policy wins if it gains more than {:.4g} % in requests/s over the one in `over`{}; where none does, that one "
-      "stays{}",
+      "a policy wins if it gains more than {:.4g} % in requests/s over the one in `over`{}; of as fast ones that with "
+      "most "
+      "KV room; where none does, that one stays{}",
       100 * kLeastGain, also,
       one_seed ? ". One seed: a gain may be chance; --vary seed=1,2,3 tells how sure it is." : "");
   return rendered(table, rows, "winners.csv") + wrapped(rule, kColumns, 0) + "\nwinners.svg has the same as a map\n";
