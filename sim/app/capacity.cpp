@@ -14,6 +14,9 @@
 #include "sim/report/capacity_words.h"
 #include "sim/report/format.h"
 #include "sim/report/tables.h"
+#include "sim/scenario/new_scenario.h"
+#include "sim/scenario/read_scenario.h"
+#include "sim/study/capacity_scenario.h"
 #include "sim/study/job_runner.h"
 #include "sim/verbs/capacity_folder.h"
 #include "sim/verbs/capacity_request.h"
@@ -88,6 +91,20 @@ CapacityWords words_of(const po::variables_map& values) {
   return out;
 }
 
+// What a run of the recommended deployment would warn of, and why its weights have their type.
+void print_notes(const CapacityQuestion& question, const CapacityPlan& plan) {
+  if (!plan.feasible) {
+    return;
+  }
+  const std::vector<CapacityPool>& pools = plan.study.options[plan.order.front()].pools;
+  const CapacityDesign& d = pools.front().design;
+  const NewScenario usual = with_dtype({d.engine, question.model, d.node, "", d.nodes, 0, 0, d.part() ? d.gpus : 0});
+  if (!usual.dtype_note.empty() && usual.dtype == d.dtype) {
+    std::cerr << "note: weights are " << usual.dtype_note << "\n";
+  }
+  print_warnings(read_scenario(capacity_scenario(question, pools), {d.policy}));
+}
+
 int capacity(const po::variables_map& values) {
   interrupted();  // from here on, Ctrl-C is ours
   const JsonOutput json(values);
@@ -122,6 +139,7 @@ int capacity(const po::variables_map& values) {
               << capacity_text(plan)
               << fmt::format("\n{}, {}\nresults: {}\n", count_of(plan.study.rows.size(), "design"),
                              count_of(plan.study.runs, "run"), results.path().string());
+    print_notes(request.question, plan);
     json.print(read_file((store.path() / "capacity.json").string()));
     return plan.feasible ? 0 : kInfeasible;
   });

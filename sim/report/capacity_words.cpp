@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/core/mapped.h"
+#include "sim/core/text.h"
 #include "sim/report/estimate.h"
 #include "sim/report/format.h"
 #include "sim/report/tables.h"
@@ -63,10 +64,8 @@ std::string margin_table(const CapacityPlan& plan, const LoadPoint& p) {
 
 std::string design_text(const CapacityDesign& d, bool dense) {
   std::string out = fmt::format("{}, {}{}", d.engine, d.dtype, dense ? "" : ", policy " + d.policy);
-  for (const auto* settings : {&d.settings, &d.knobs}) {
-    for (const std::string& setting : *settings) {
-      out += ", " + setting;
-    }
+  for (const std::string& setting : d.settings) {
+    out += ", " + setting;
   }
   return out;
 }
@@ -119,25 +118,38 @@ std::string short_text(const CapacityOption& option) {
   return out;
 }
 
-// Where there is one option: what else was in the search space, and how far it was asked.
-std::string alone_text(const CapacityPlan& plan) {
+// How far prefill and decode were asked apart where the answer has them together, and the other way round; empty where the
+// table has both, or one was not in the search space.
+std::string mode_text(const CapacityPlan& plan) {
   const CapacityOption& option = plan.study.options[plan.order.front()];
   const bool apart = option.pools.size() > 1;
-  bool nodes = false, mode = false;
-  for (const CapacityRow& row : plan.study.rows) {
-    const bool same = row.design.node == option.node();
-    nodes = nodes || !same;
-    mode = mode || (same && apart == (row.design.role == InstanceRole::kWhole));
+  const auto is_other = [&](const std::string& node, bool other_apart) {
+    return node == option.node() && other_apart != apart;
+  };
+  const bool asked = std::ranges::any_of(plan.study.rows, [&](const CapacityRow& row) {
+    return is_other(row.design.node, row.design.role != InstanceRole::kWhole);
+  });
+  const bool found = std::ranges::any_of(
+      plan.study.options, [&](const CapacityOption& other) { return is_other(other.node(), other.pools.size() > 1); });
+  if (!asked || found) {
+    return "";
   }
-  std::string out = nodes ? "No other kind of node in the search space holds the SLO." : "";
-  if (mode) {
-    out += fmt::format("{}Prefill and decode {}", out.empty() ? "" : " ",
-                       apart ? "together do not hold it with all nodes allowed."
-                       : power_counts(plan.most_watts, plan.prices)
-                           ? "apart do not hold it with as many nodes or fewer; more were not tried."
-                           : "apart do not hold it with fewer nodes; as many or more were not tried.");
-  }
-  return out.empty() ? "No other kind of node or mode was in the search space." : out;
+  return fmt::format("Prefill and decode {}", apart ? "together do not hold it with all nodes allowed."
+                                              : power_counts(plan.most_watts, plan.prices)
+                                                  ? "apart do not hold it with as many nodes or fewer; more were not "
+                                                    "tried."
+                                                  : "apart do not hold it with fewer nodes; as many or more were not "
+                                                    "tried.");
+}
+
+// Where there is one option.
+std::string alone_text(const CapacityPlan& plan) {
+  const std::string& node = plan.study.options[plan.order.front()].node();
+  const bool others =
+      std::ranges::any_of(plan.study.rows, [&](const CapacityRow& row) { return row.design.node != node; });
+  return others                    ? "No other kind of node in the search space holds the SLO."
+         : mode_text(plan).empty() ? "No other kind of node or mode was in the search space."
+                                   : "";
 }
 
 std::string next_text(const CapacityPlan& plan) {
@@ -217,9 +229,11 @@ std::string terms_words(const CapacityPlan& plan) {
     other.prices.terms = terms;
     decide(other);
     const std::string& winner = other.study.options[other.order.front()].node();
-    if (other.feasible && winner != node && other.costs[plan.order.front()].price) {
-      out += fmt::format("{}{} ({} usd/h) under {} prices", out.empty() ? "" : ", ", winner,
-                         money(other.costs[other.order.front()].usd_per_hour), terms);
+    const CapacityCost& cost = other.costs[other.order.front()];
+    if (other.feasible && winner != node && other.costs[plan.order.front()].price &&
+        cost.usd_per_hour < plan.costs[plan.order.front()].usd_per_hour) {
+      out += fmt::format("{}{} ({} usd/h, {})", out.empty() ? "" : ", ", winner, money(cost.usd_per_hour),
+                         name_of(*cost.price));
     }
   }
   return out.empty() ? "" : "Cheapest instead: " + out + ".";
@@ -327,9 +341,19 @@ std::string verdict_of(const CapacityPlan& plan, const CapacityAnswer& answer) {
   if (p.slo.holds) {
     return "holds";
   }
-  return p.slo.excess <= 0 || p.requests == 0
-             ? "overloaded"
-             : name_of(plan.slo.terms[static_cast<std::size_t>(p.slo.limit)]) + " fails";
+  if (p.slo.excess <= 0 || p.requests == 0) {
+    return "overloaded";
+  }
+  const auto limit = static_cast<std::size_t>(p.slo.limit);
+  std::vector<std::string> failing{name_of(plan.slo.terms[limit])};
+  for (std::size_t t = 0; t < p.slo.terms.size(); ++t) {
+    const SloTermScore& score = p.slo.terms[t];
+    const bool mean = plan.slo.terms[t].stat == LatencyStat::kMean;
+    if (t != limit && score.value > (mean ? plan.slo.terms[t].bound.count() : score.allowed)) {
+      failing.push_back(name_of(plan.slo.terms[t]));
+    }
+  }
+  return fmt::format("{} {}", fmt::join(failing, ", "), failing.size() == 1 ? "fails" : "fail");
 }
 
 std::string infeasible_words(const CapacityPlan& plan) {
@@ -355,8 +379,9 @@ std::string infeasible_words(const CapacityPlan& plan) {
         cost.watts > 0 ? rounded(cost.watts / 1e3) + " kW" : "unknown power",
         budget + (budget.empty() || power.empty() ? "" : " and ") + power);
   }
-  std::string out = fmt::format("Infeasible: no deployment of the search space holds {} at {:.4g} requests/s.\n",
-                                name_of(plan.slo), plan.rate);
+  std::string out = fmt::format(
+      "Infeasible: no deployment of the search space, of at most {} (--max-nodes), holds {} at {:.4g} requests/s.\n",
+      count_of(plan.most_nodes, "node"), name_of(plan.slo), plan.rate);
   if (plan.study.nearest) {
     const CapacityRow& row = *plan.study.nearest;
     out += fmt::format("Nearest: {}: {}.\n", name_of(row.design), row.reason);
@@ -393,6 +418,7 @@ std::string pools_text(const CapacityOption& option) {
     out +=
         fmt::format("{}{} {}instance{} of {} {}{} with attention TP {}", out.empty() ? "" : " and ", instances, role,
                     instances == 1 ? "" : "s", count, d.part() ? "GPU" : "node", count == 1 ? "" : "s", d.attention_tp);
+    out += d.knobs.empty() ? "" : fmt::format(" ({})", fmt::join(d.knobs, ", "));
   }
   return out;
 }
@@ -416,9 +442,9 @@ namespace {
 std::string reasons(const CapacityPlan& plan) {
   const CapacityOption& option = plan.study.options[plan.order.front()];
   std::string out = next_text(plan);
-  for (const std::string& more :
-       {growth_words(plan, option), headroom_text(option, plan), fragile_words(plan, option), terms_words(plan)}) {
-    out += more.empty() ? "" : " " + more;
+  for (const std::string& more : {mode_text(plan), growth_words(plan, option), headroom_text(option, plan),
+                                  fragile_words(plan, option), terms_words(plan)}) {
+    out += (more.empty() || out.empty() ? "" : " ") + more;
   }
   return out;
 }

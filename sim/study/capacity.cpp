@@ -237,8 +237,12 @@ void check_values(const CapacityQuestion& question) {
         try {
           check_lasting(read_scenario(capacity_scenario(question, pools), {policy}));
           return;
-        } catch (const InputError&) {
-          first = first ? first : std::current_exception();
+        } catch (const InputError& e) {
+          // The layout is the search's own choice; it says why one does not go on a node.
+          const std::string& key = e.place.key;
+          const bool layout_key =
+              key.starts_with("cluster.") || key.starts_with("parallelism.") || key.ends_with(".nodes");
+          first = first || layout_key ? first : std::current_exception();
         }
       }
     }

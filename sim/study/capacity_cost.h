@@ -42,6 +42,7 @@ struct CapacityPlan {
   std::string model, demand;  // in words
   bool dense = false;         // the model: it has no experts, and no policy to choose
   double rate = 0, most_usd_per_hour = 0, most_watts = 0;
+  int most_nodes = 0;
   Slo slo;
   CapacityPrices prices;
   CapacityStudy study;

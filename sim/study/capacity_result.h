@@ -22,8 +22,8 @@ struct CapacityDesign {
   int gpus = 0;
   std::vector<std::string> settings = {};  // of the scenario besides, as for --set
   std::string policy = {};
-  int per_node = 1;        // instances for which a node has room; more than one with nodes = 1 alone
-  std::string size = "1";  // nodes, "1/2" of one, or "8gpus" of one
+  int per_node = 1;                     // instances for which a node has room; more than one with nodes = 1 alone
+  std::string size = "1";               // nodes, "1/2" of one, or "8gpus" of one
   std::vector<std::string> knobs = {};  // of this pool's engine, "cuda_graph_max_bs=128"
   bool part() const { return size.find_first_not_of("0123456789") != std::string::npos; }
 };

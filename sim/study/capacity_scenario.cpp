@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "sim/scenario/new_scenario.h"
-#include "sim/scenario/scenario.h"
+#include "sim/scenario/read_scenario.h"
 #include "sim/scheduler/engines.h"
 
 namespace epsim {
@@ -54,7 +54,7 @@ std::vector<std::string> knobs_for_memory(const CapacityQuestion& question, Capa
       Config config = capacity_scenario(question, {{design, 1}});
       ConfigReader serving = config.root().section("serving");
       knob = read_engine_profile(serving).reserve_knob;
-      if (knob.empty() || read_scenario(std::move(config), {design.policy}).memory.static_fraction >= kEnough) {
+      if (knob.empty() || read_scenario(config, {design.policy}).memory.static_fraction >= kEnough) {
         return design.knobs;
       }
     } catch (const InputError& e) {

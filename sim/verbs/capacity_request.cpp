@@ -166,8 +166,11 @@ std::vector<std::string> read_policies(const std::vector<std::string>& names, st
 std::vector<OwnPrice> read_prices(const std::vector<std::string>& texts) {
   std::vector<OwnPrice> out;
   const auto add = [&](const std::string& text) {
-    out.push_back(parse_price(text));
-    find_node(out.back().node);  // throws where there is none
+    OwnPrice price = parse_price(text);
+    find_node(price.node);  // throws where there is none
+    refuse_if(std::ranges::any_of(out, [&](const OwnPrice& other) { return other.node == price.node; }), "price",
+              fmt::format("{} has two prices.", price.node));
+    out.push_back(std::move(price));
   };
   for (const std::string& text : texts) {
     if (text.find('=') != std::string::npos) {
@@ -372,6 +375,7 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
   check_settings(q.settings);
   read_demand(given, out);
   q.most_nodes = given.whole("max-nodes", 128, 1);
+  out.plan.most_nodes = q.most_nodes;
   q.seeds = given.whole("seeds", out.quick ? 0 : 3, 0);
   if (out.quick) {
     q.first_requests = kQuickRequests;

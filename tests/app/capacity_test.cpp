@@ -45,7 +45,8 @@ TEST_CASE("capacity says infeasible with exit code 3, and what comes nearest") {
   const TempDir dir;
   const Outcome slow = run_epsim(dir, kAsk + "--ttft mean=1us -o plan");
   CHECK(slow.exit_code == 3);
-  check_contains(slow.out, {"Infeasible: no deployment", "Nearest: ", "a request that is alone takes"});
+  check_contains(slow.out, {"Infeasible: no deployment of the search space, of at most ", " (--max-nodes), holds",
+                            "Nearest: ", "a request that is alone takes"});
   const Outcome poor = run_epsim(dir, kAsk + "--ttft p99=100ms --budget 1usd/h -o poor");
   CHECK(poor.exit_code == 3);
   check_contains(poor.out, {"Infeasible: the nearest deployment that holds the SLO", "; the limit is 1.000 usd/h."});
@@ -69,6 +70,7 @@ TEST_CASE("capacity refuses what it cannot answer") {
   CHECK_FALSE(std::filesystem::exists(dir / "out"));  // nothing in the way of the next try
   refused(demand + "--ttft 1s --price p5en.48xlarge=31", "is not NODE=PRICE");
   refused(demand + "--ttft 1s --price prices.csv", "'prices.csv' is neither a file nor NODE=PRICE");
+  refused(demand + "--ttft 1s --price p5en.48xlarge=31usd/h --price p5en.48xlarge=30usd/h", "has two prices");
   refused(demand + "--ttft 1s --modes both", "together, apart");
   refused(demand + "--ttft 1s --pue 0.5", "'0.5' is not a number of at least 1.");
   refused(demand + "--ttft 1s --nodes ,", "the list is empty");
@@ -136,6 +138,20 @@ TEST_CASE("capacity tries a single GPU by default, and nodes of a user's file") 
                                          (dir / "two.yaml").string() + demand);
   CHECK(two.exit_code == 0);
   check_contains(two.out, {"(2 GPUs): 1 instance of 1 node with attention TP 2; vllm, mxfp4"});
+  std::ofstream(dir / "six.yaml") << "base: DGX-H100\ngpus: 6\nnics: 6\n";  // 32 experts do not divide over them
+  const Outcome six = run_epsim(
+      dir, "capacity --model gpt-oss-20b --sizes 1 --rate 5/s --nodes " + (dir / "six.yaml").string() + demand);
+  CHECK(six.exit_code == 3);
+  check_contains(six.out, {"None fits; ", "32 experts do not divide over 6 GPUs"});
+}
+
+TEST_CASE("capacity says what the engine makes of the weights, and what a run of its answer warns of") {
+  const TempDir dir;
+  const std::string ask =
+      "capacity --model gpt-oss-120b --nodes DGX-H100 --sizes 1 --modes together --rate 1/s --input-tokens 64 "
+      "--output-tokens 8 --ttft p99=2s --policies contiguous --quick -q -o plan --overwrite ";
+  check_contains(run_epsim(dir, ask).err, {"note: weights are bf16, not the model's own mxfp4: SGLang has no mxfp4"});
+  check_contains(run_epsim(dir, ask + "--dtypes mxfp4").err, {"warning: SGLang has no mxfp4 kernels"});
 }
 
 // 8 GB of weights in fp8 fit on any part of a node.
@@ -198,7 +214,7 @@ TEST_CASE("capacity sets the graphs with which wide DP attention leaves memory, 
                                  "together --policies contiguous --rate 1/s --input-tokens 64 --output-tokens 8 --ttft "
                                  "p99=2s --quick -q -o wide");
   REQUIRE_MESSAGE(wide.exit_code == 0, wide.err);
-  check_contains(wide.out, {"policy contiguous,\ncuda_graph_max_bs=256"});
+  check_contains(wide.out, {"with attention TP 1 (cuda_graph_max_bs=256)"});
   check_contains(slurp(dir / "wide/launch.sh"), {"--dp-size 64", "--cuda-graph-max-bs 256"});
   check_contains(slurp(dir / "wide/candidates.csv"), {"contiguous,cuda_graph_max_bs=256,best"});
   check_contains(slurp(dir / "wide/recommended.yaml"), {"cuda_graph_max_bs: 256"});

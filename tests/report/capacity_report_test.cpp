@@ -37,11 +37,25 @@ TEST_CASE("terms of payment under which another node costs least are named") {
   // 8 x 55.04 < 7 x 63.296 on demand, and so with every commitment; to own, 64 x 1.55 > 56 x 1.59.
   const CapacityPlan plan = plan_of("ttft<1s", {option_on("p5.48xlarge", 8), option_on("p5en.48xlarge", 7)});
   CHECK(plan.study.options[plan.order.front()].node() == "p5.48xlarge");
-  test::check_contains(why_words(plan), {"Cheapest instead: p5en.48xlarge (89.04 usd/h) under ownership prices."});
+  test::check_contains(why_words(plan), {"Cheapest instead: p5en.48xlarge (89.04 usd/h, ", " ownership, "});
   // What it costs to own A100s is not known, so that nothing can be cheaper: that of H200s is not named.
   const CapacityPlan a100 = plan_of("ttft<1s", {option_on("p4de.24xlarge", 4), option_on("p5en.48xlarge", 2)});
   CHECK(a100.study.options[a100.order.front()].node() == "p4de.24xlarge");
   CHECK(why_words(a100).find("Cheapest instead") == std::string::npos);
+}
+
+TEST_CASE("a verdict names every term that fails, the furthest off first") {
+  const CapacityPlan plan = plan_of("ttft.p99<2s,tpot.mean<30ms,e2e.p99<9s", {option_on("p5.48xlarge", 1)});
+  CapacityAnswer answer;
+  SloScore& score = answer.point.slo;
+  answer.point.requests = 400;
+  score.excess = 0.3;
+  score.limit = 1;
+  // 5 % of the requests are late where 1 % may be; 31 ms of 30; none is late.
+  score.terms = {{0.05, 0.01, 0}, {0.031, 0, 0}, {0, 0.01, 0}};
+  CHECK(verdict_of(plan, answer) == "tpot.mean<30ms, ttft.p99<2s fail");
+  score.terms[0].value = 0.01;
+  CHECK(verdict_of(plan, answer) == "tpot.mean<30ms fails");
 }
 
 TEST_CASE("a cheaper deployment beyond the power limit is said to be that") {
