@@ -96,6 +96,7 @@ std::string computed(const Placeholder& p, const Columns& columns) {
 
 std::vector<std::string> known_columns(const ServedLayout& layout) {
   std::vector<std::string> out = layout.flags;
+  out.insert(out.end(), layout.columns.begin(), layout.columns.end());
   out.insert(out.end(), std::begin(kBuiltIn), std::end(kBuiltIn));
   for (const auto& [name, formula] : layout.derived) {
     out.push_back(name);
@@ -310,6 +311,7 @@ ServedPoint point_of(Columns& columns, const ServedLayout& layout, int row) {
 
 std::vector<std::string> columns_of_file(const ServedLayout& layout) {
   std::vector<std::string> out = layout.flags;
+  out.insert(out.end(), layout.columns.begin(), layout.columns.end());
   for (const ServedMeasure& measure : layout.measured) {
     out.insert(out.end(), measure.columns.begin(), measure.columns.end());
   }
@@ -370,6 +372,7 @@ ServedLayout read_served_layout(const std::filesystem::path& file) {
   out.file = file;
   out.scenario = in.maybe_path("scenario");
   out.flags = in.required<std::vector<std::string>>("flags");
+  out.columns = in.optional<std::vector<std::string>>("columns", {});
   out.derived = read_texts(in.section("derived"));
   out.groups = read_texts(in.section("groups"));
   out.in_flight = in.required<std::string>("in_flight");
@@ -399,6 +402,7 @@ bool is_json_lines(const std::filesystem::path& file) {
   while (c == ' ' || c == '\n' || c == '\r' || c == '\t') {
     c = input.next();
   }
+  refuse_if(c < 0, {input.name(), 0, ""}, "the file is empty.");
   return c == '{' || c == '[';
 }
 

@@ -2,6 +2,7 @@
 //
 //   scenario: point.yaml                      # what every point begins from; without it the SCENARIO of the command
 //   flags: [hardware, conc, gpus, workers]    # columns that say what was measured: rows alike in all are repeats
+//   columns: [throughput]                     # others that rules read; rows that differ in them alone are repeats, too
 //   derived: {size: "{gpus/workers}"}         # further columns, of those
 //   lookup: recipes.csv                       # further columns, of another table: those of its first row that fits
 //   groups: {GPU: hardware}                   # columns to group errors by, with their headings
@@ -61,7 +62,7 @@ struct ServedLookup {
 struct ServedLayout {
   std::filesystem::path file;
   std::optional<std::filesystem::path> scenario;
-  std::vector<std::string> flags;
+  std::vector<std::string> flags, columns;
   std::vector<std::pair<std::string, std::string>> derived, groups;
   ServedLookup lookup;
   std::string in_flight, date;
@@ -108,6 +109,7 @@ struct ServedPoint {
 // Rows of a CSV file, or of JSON lines whose objects' fields are the columns. Throws InputError.
 std::vector<ServedPoint> read_served_points(const std::filesystem::path& file, const ServedLayout& layout);
 // Whether the file holds JSON lines.
+// Throws InputError for an empty file.
 bool is_json_lines(const std::filesystem::path& file);
 
 }  // namespace epsim::app

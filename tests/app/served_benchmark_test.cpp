@@ -1,6 +1,8 @@
 // `epsim validate --served` of what load generators wrote: what is not in their files is told.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "sim/app/served_layout.h"
@@ -38,12 +40,37 @@ TEST_CASE("lengths that a load generator did not record are stand-ins, and so ar
   check_contains(points[4].notes[2], {"generated-shared-prefix", "not modelled"});
 }
 
+// 8 requests/s were offered: 5.5 done are 1.45 times fewer, which the last answers explain, 5 are 1.6 times fewer.
+TEST_CASE("max_concurrency beside a rate is a closed loop where requests came far slower than the rate") {
+  const TempDir dir;
+  for (const char* throughput : {"5.5", "5.0", "null"}) {
+    std::ofstream(dir / "runs.jsonl", std::ios::app)
+        << R"({"request_rate": 8.0, "max_concurrency": 4, "completed": 20, "total_input_tokens": 600,)"
+        << R"( "total_output_tokens": 160, "median_ttft_ms": 20.0, "request_throughput": )" << throughput << "}\n";
+  }
+  const auto points = app::read_served_points(
+      dir / "runs.jsonl", app::read_served_layout(source_dir() / "experiments/served/bench-serving.yaml"));
+  REQUIRE(points.size() == 3);
+  for (const auto& [i, kind, note] : {std::tuple(0, "poisson", "taken to hold no request back"),
+                                      {1, "closed_loop", "held requests back"},
+                                      {2, "poisson", "taken to hold no request back"}}) {
+    CAPTURE(i);
+    const app::ServedPoint& point = points[static_cast<std::size_t>(i)];
+    const auto last = std::find_if(point.assignments.rbegin(), point.assignments.rend(),
+                                   [](const std::string& text) { return text.starts_with("requests="); });
+    check_contains(*last, {kind});
+    check_contains(point.notes[0], {note});
+  }
+}
+
 TEST_CASE("points without a TPOT are counted; a file without any figure, and a layout that is nowhere, are told") {
   const TempDir dir;
   const std::string load = R"({"backend": "x", "request_rate": "inf", "max_concurrency": 4, "completed": 12,)"
                            R"( "total_input_tokens": 3600, "total_output_tokens": 96)";
   std::ofstream(dir / "ttft.jsonl") << load << R"(, "median_ttft_ms": 20.0})";
   std::ofstream(dir / "none.jsonl") << load << "}";
+  std::ofstream(dir / "empty.jsonl") << "\n";
+  std::ofstream(dir / "zero.jsonl") << R"({"request_rate": 8.0, "completed": 0, "median_ttft_ms": 20.0})";
   const std::string layout = " --layout '" + (source_dir() / "experiments/served/bench-serving.yaml").string() + "'";
   const Outcome ttft = run_epsim(dir, "validate " + small_scenario() + " --served ttft.jsonl -o out" + layout);
   CAPTURE(ttft.err);
@@ -52,6 +79,11 @@ TEST_CASE("points without a TPOT are counted; a file without any figure, and a l
   const Outcome none = run_epsim(dir, "validate " + small_scenario() + " --served none.jsonl" + layout);
   CHECK(none.exit_code == 2);
   check_contains(none.err, {"none.jsonl: no row has a measured figure", "median_ttft_ms", "median_e2e_latency_ms"});
+  const Outcome empty = run_epsim(dir, "validate " + small_scenario() + " --served empty.jsonl" + layout);
+  CHECK(empty.exit_code == 2);
+  check_contains(empty.err, {"empty.jsonl: the file is empty."});
+  check_contains(run_epsim(dir, "validate " + small_scenario() + " --served zero.jsonl" + layout).out,
+                 {"no request completed"});
   const Outcome outside = run_epsim(dir, "validate " + small_scenario() + " --served ttft.jsonl");
   CHECK(outside.exit_code == 2);
   check_contains(outside.err, {"experiments/served/bench-serving.yaml: this file is epsim's own", "cmake --install"});
