@@ -140,7 +140,7 @@ NewScenario with_dtype(NewScenario r) {
   r.dtype = name_of(has ? model.dtype : WeightType::kBf16);
   if (has && unsaid) {
     r.dtype_note =
-        "fp8 by default: the catalogue does not say the checkpoint's type; --dtype bf16 where yours is bf16.";
+        "fp8 by default: the catalogue does not say the checkpoint's type; choose bf16 where yours is bf16.";
   } else if (!has && !unsaid) {
     r.dtype_note = fmt::format(
         "bf16, not the model's own {}: {}.", name_of(model.dtype),

@@ -118,7 +118,7 @@ TEST_CASE("init says why a new scenario has another type than the model's own") 
   check_contains(slurp(dir / "oss.yaml"), {"  # bf16, not the model's own mxfp4: SGLang has no mxfp4 kernels"});
   check_contains(run_epsim(dir, "init --engine vllm --model gpt-oss-120b --node p4de.24xlarge").out,
                  {"mxfp4: no mxfp4 kernels of the A100-80 were measured."});
-  check_contains(run_epsim(dir, "init --model olmoe-1b-7b --node DGX-H200").out, {"--dtype bf16 where yours is bf16"});
+  check_contains(run_epsim(dir, "init --model olmoe-1b-7b --node DGX-H200").out, {"choose bf16 where yours is bf16"});
   CHECK(run_epsim(dir, "init --model kimi-k2.5 --node DGX-H200 --nodes 2").out.find("model's own") ==
         std::string::npos);
   check_contains(run_epsim(dir, "init --model olmoe-1b-7b --node H200").err, {"H200 is a GPU, not a node", "DGX-H200"});
