@@ -139,8 +139,7 @@ NewScenario with_dtype(NewScenario r) {
   const bool has = !other && has_kernels(node.compute.fitted.get(), node.spec.gpu, model);
   r.dtype = name_of(has ? model.dtype : WeightType::kBf16);
   if (has && unsaid) {
-    r.dtype_note =
-        "fp8 by default: the catalogue does not say the checkpoint's type; choose bf16 where yours is bf16.";
+    r.dtype_note = "fp8 by default: the catalogue does not say the checkpoint's type; choose bf16 where yours is bf16.";
   } else if (!has && !unsaid) {
     r.dtype_note = fmt::format(
         "bf16, not the model's own {}: {}.", name_of(model.dtype),

@@ -46,12 +46,20 @@ Config capacity_scenario(const CapacityQuestion& question, const std::vector<Cap
 std::vector<std::string> knobs_for_memory(const CapacityQuestion& question, CapacityDesign design) {
   constexpr double kEnough = 0.5;
   constexpr int kLargest = 256;
+  if (question.dense) {
+    return {};  // one DP rank
+  }
+  // Of no matter here, and slow to read from files.
+  const std::vector<std::string> small{
+      "requests={kind: poisson, rate: 1/s, count: 1, input_tokens: 1, output_tokens: 1}", "loads={kind: uniform}",
+      "plan_loads={kind: uniform}"};
   design.role = InstanceRole::kWhole;
   design.policy = question.policies.front();
   for (int value = kLargest; value > 0; value /= 2) {
     std::string_view knob;
     try {
       Config config = capacity_scenario(question, {{design, 1}});
+      config.set(small);
       ConfigReader serving = config.root().section("serving");
       knob = read_engine_profile(serving).reserve_knob;
       if (knob.empty() || read_scenario(config, {design.policy}).memory.static_fraction >= kEnough) {
