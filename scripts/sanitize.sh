@@ -19,4 +19,4 @@ build/sanitized/sim/app/epsim compare tests/fuzz/corpus/scenario/small.yaml --po
 build/sanitized/sim/app/epsim report "$work/compare" >/dev/null
 
 readers=$(wc -l <build/sanitized/tests/fuzz/readers.txt)
-tests/campaigns/fuzz.sh $((seconds / readers)) --build build/sanitized --seed 1
+tests/campaigns/fuzz.sh $(((seconds + readers - 1) / readers)) --build build/sanitized --seed 1

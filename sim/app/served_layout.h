@@ -108,8 +108,7 @@ struct ServedPoint {
 
 // Rows of a CSV file, or of JSON lines whose objects' fields are the columns. Throws InputError.
 std::vector<ServedPoint> read_served_points(const std::filesystem::path& file, const ServedLayout& layout);
-// Whether the file holds JSON lines.
-// Throws InputError for an empty file.
+// Whether the file holds JSON lines. Throws InputError for an empty file.
 bool is_json_lines(const std::filesystem::path& file);
 
 }  // namespace epsim::app

@@ -24,13 +24,6 @@ ResultTable what_ifs_table(const CapacityPlan& plan) {
   return out;
 }
 
-// What is varied, then what its engine needs.
-std::string settings_text(const CapacityDesign& d) {
-  std::vector<std::string> all = d.settings;
-  all.insert(all.end(), d.knobs.begin(), d.knobs.end());
-  return fmt::format("{}", fmt::join(all, " "));
-}
-
 ResultTable candidates_table(const CapacityPlan& plan) {
   ResultTable out{"candidates", {}, {}};
   out.add_words({"node", "role", "engine", "dtype", "policy", "settings", "status", "reason"});
@@ -46,7 +39,7 @@ ResultTable candidates_table(const CapacityPlan& plan) {
              d.engine,
              d.dtype,
              d.policy,
-             settings_text(d),
+             fmt::format("{}", fmt::join(d.stated(), " ")),
              std::string(name_of(row.status)),
              row.reason,
              1.0 * d.nodes / d.per_node,

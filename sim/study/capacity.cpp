@@ -209,6 +209,16 @@ std::vector<CapacityWhatIf> what_ifs_of(const CapacityQuestion& question, const 
   return out;
 }
 
+// Of a layout that the search chose, and no setting of the user's: the search says why it does not go on a node.
+bool is_of_layout(const InputError& error, const CapacityQuestion& question, const CapacityDesign& design) {
+  const std::string& key = error.place.key;
+  const auto layouts = [](const std::string& setting) {
+    return setting.starts_with("cluster") || setting.starts_with("parallelism");
+  };
+  return (layouts(key) || key.ends_with(".nodes")) && std::ranges::none_of(question.settings, layouts) &&
+         std::ranges::none_of(design.settings, layouts);
+}
+
 }  // namespace
 
 std::optional<CapacityRow> nearest_of(const std::vector<CapacityRow>& rows) {
@@ -238,11 +248,7 @@ void check_values(const CapacityQuestion& question) {
           check_lasting(read_scenario(capacity_scenario(question, pools), {policy}));
           return;
         } catch (const InputError& e) {
-          // The layout is the search's own choice; it says why one does not go on a node.
-          const std::string& key = e.place.key;
-          const bool layout_key =
-              key.starts_with("cluster.") || key.starts_with("parallelism.") || key.ends_with(".nodes");
-          first = first || layout_key ? first : std::current_exception();
+          first = first || is_of_layout(e, question, design) ? first : std::current_exception();
         }
       }
     }

@@ -16,10 +16,8 @@ std::string name_of(const CapacityDesign& d) {
   std::string out =
       d.role == InstanceRole::kWhole ? "" : std::string(kInstanceRoleNames[static_cast<std::size_t>(d.role)]) + ", ";
   out += fmt::format("{} x {}, attention TP {}, {}, {}", d.size, d.node, d.attention_tp, d.engine, d.dtype);
-  for (const auto* settings : {&d.settings, &d.knobs}) {
-    for (const std::string& setting : *settings) {
-      out += ", " + setting;
-    }
+  for (const std::string& setting : d.stated()) {
+    out += ", " + setting;
   }
   return d.policy.empty() ? out : out + ", " + d.policy;
 }

@@ -25,6 +25,12 @@ struct CapacityDesign {
   int per_node = 1;                     // instances for which a node has room; more than one with nodes = 1 alone
   std::string size = "1";               // nodes, "1/2" of one, or "8gpus" of one
   std::vector<std::string> knobs = {};  // of this pool's engine, "cuda_graph_max_bs=128"
+  // What is varied, then what its engine needs.
+  std::vector<std::string> stated() const {
+    std::vector<std::string> out = settings;
+    out.insert(out.end(), knobs.begin(), knobs.end());
+    return out;
+  }
   bool part() const { return size.find_first_not_of("0123456789") != std::string::npos; }
 };
 // "decode, 4 x p5en.48xlarge, attention TP 1, sglang, fp8, eplb".

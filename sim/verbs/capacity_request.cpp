@@ -169,7 +169,7 @@ std::vector<OwnPrice> read_prices(const std::vector<std::string>& texts) {
     OwnPrice price = parse_price(text);
     find_node(price.node);  // throws where there is none
     refuse_if(std::ranges::any_of(out, [&](const OwnPrice& other) { return other.node == price.node; }), "price",
-              fmt::format("{} has two prices.", price.node));
+              fmt::format("{} has two prices; give one.", price.node));
     out.push_back(std::move(price));
   };
   for (const std::string& text : texts) {

@@ -71,6 +71,7 @@ TEST_CASE("capacity refuses what it cannot answer") {
   refused(demand + "--ttft 1s --price p5en.48xlarge=31", "is not NODE=PRICE");
   refused(demand + "--ttft 1s --price prices.csv", "'prices.csv' is neither a file nor NODE=PRICE");
   refused(demand + "--ttft 1s --price p5en.48xlarge=31usd/h --price p5en.48xlarge=30usd/h", "has two prices");
+  refused(demand + "--ttft 1s --nodes DGX-H100 --set parallelism.ep_size=7", "ep_size");  // no choice of the search
   refused(demand + "--ttft 1s --modes both", "together, apart");
   refused(demand + "--ttft 1s --pue 0.5", "'0.5' is not a number of at least 1.");
   refused(demand + "--ttft 1s --nodes ,", "the list is empty");
