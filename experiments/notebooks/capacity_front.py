@@ -37,7 +37,7 @@ for bound, answer in answers.items():
 # %% [markdown]
 # With the small model it prints:
 #
-#> TPOT mean < 1.5 ms: 6 x p5.48xlarge, 330.24 USD/h
+#> TPOT mean < 1.5 ms: 3 x p5.48xlarge, 165.12 USD/h
 #> TPOT mean < 2 ms: 2 x p5.48xlarge, 110.08 USD/h
 #> TPOT mean < 50 ms: 2 x p4de.24xlarge, 54.89 USD/h
 

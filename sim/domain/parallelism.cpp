@@ -29,6 +29,10 @@ MoeSpec Parallelism::one_gpu_of(MoeSpec model) const {
   return model;
 }
 
+bool Parallelism::splits_blocks(const MoeSpec& model) const {
+  return model.dtype == WeightType::kFp8 && moe_tp > 1 && model.moe_intermediate / moe_tp % kQuantisedBlock != 0;
+}
+
 void Parallelism::validate(const MoeSpec& model, const ClusterShape& shape) const {
   const auto need = [&](bool holds, const std::string& key, const std::string& what) {
     refuse_if(!holds, "parallelism." + key, what);

@@ -31,8 +31,10 @@ struct Parallelism {
   // What placements are made for: EP ranks in the place of GPUs. An EP rank of several nodes is a node of its own.
   ClusterShape ep_shape(const ClusterShape& shape) const;
   // The model with the share of every routed expert that one GPU holds and computes. A share of quantised columns is
-  // padded to whole blocks of 128, as vLLM does where a checkpoint's blocks do not divide (fp8 and nvfp4 experts).
+  // padded to whole blocks of 128 where a checkpoint's blocks do not divide (fp8 and nvfp4 experts).
   MoeSpec one_gpu_of(MoeSpec model) const;
+  // Whether a GPU's columns of a split fp8 expert end within a block of 128.
+  bool splits_blocks(const MoeSpec& model) const;
   // Throws InputError when the layout does not divide (GPUs over ranks, heads over TP,
   // experts' columns over the GPUs of an EP rank).
   void validate(const MoeSpec& model, const ClusterShape& shape) const;

@@ -27,10 +27,10 @@ ResultTable what_ifs_table(const CapacityPlan& plan) {
 ResultTable candidates_table(const CapacityPlan& plan) {
   ResultTable out{"candidates", {}, {}};
   out.add_words({"node", "role", "engine", "dtype", "policy", "settings", "status", "reason"});
-  out.add_numbers({"nodes_of_instance", "attention_tp", "instances_at_least", "instances_asked", "nodes_asked",
-                   "requests_per_s_of_instance", "ttft_mean_ms", "ttft_p99_ms", "tpot_mean_ms", "tpot_p99_ms",
-                   "e2e_mean_ms", "slo_times_allowed", "holds", "requests_in_system", "kv_tokens_of_instance",
-                   "output_tokens_per_s_per_gpu", "tokens_per_s_per_user", "requests_of_run"});
+  out.add_numbers({"nodes_of_instance", "attention_tp", "ep_size", "instances_at_least", "instances_asked",
+                   "nodes_asked", "requests_per_s_of_instance", "ttft_mean_ms", "ttft_p99_ms", "tpot_mean_ms",
+                   "tpot_p99_ms", "e2e_mean_ms", "slo_times_allowed", "holds", "requests_in_system",
+                   "kv_tokens_of_instance", "output_tokens_per_s_per_gpu", "tokens_per_s_per_user", "requests_of_run"});
   for (const CapacityRow& row : plan.study.rows) {
     const CapacityDesign& d = row.design;
     std::vector<Cell>& cells = out.rows.emplace_back();
@@ -44,6 +44,7 @@ ResultTable candidates_table(const CapacityPlan& plan) {
              row.reason,
              1.0 * d.nodes / d.per_node,
              1.0 * d.attention_tp,
+             plan.dense ? kUndefined : 1.0 * (d.ep_size > 0 ? d.ep_size : d.gpus),
              1.0 * row.bound};
     if (!row.answer || !row.answer->refused.empty()) {
       cells.resize(out.columns.size(), kUndefined);

@@ -105,7 +105,7 @@ std::string headroom_text(const CapacityOption& option, const CapacityPlan& plan
       rounded(rate.mean), interval, 100 * (rate.mean / plan.rate - 1), plan.rate, limit.empty() ? "the rate" : limit);
 }
 
-// "P 2x1 TP8 + D 6x2 TP8": instances x nodes of each.
+// "P 2x1 TP8 EP1 + D 6x2 TP8": instances x nodes of each; without EP its ranks are as many as GPUs.
 std::string short_text(const CapacityOption& option) {
   std::string out;
   for (const CapacityPool& pool : option.pools) {
@@ -114,6 +114,7 @@ std::string short_text(const CapacityOption& option) {
                                                                     : "D ";
     out += fmt::format("{}{}{}x{} TP{}", out.empty() ? "" : " + ", role, pool.instances + option.spare,
                        pool.design.size, pool.design.attention_tp);
+    out += pool.design.ep_size > 0 ? fmt::format(" EP{}", pool.design.ep_size) : "";
   }
   return out;
 }
@@ -418,6 +419,7 @@ std::string pools_text(const CapacityOption& option) {
     out +=
         fmt::format("{}{} {}instance{} of {} {}{} with attention TP {}", out.empty() ? "" : " and ", instances, role,
                     instances == 1 ? "" : "s", count, d.part() ? "GPU" : "node", count == 1 ? "" : "s", d.attention_tp);
+    out += d.ep_size > 0 ? fmt::format(" and EP {}", d.ep_size) : "";
     out += d.knobs.empty() ? "" : fmt::format(" ({})", fmt::join(d.knobs, ", "));
   }
   return out;

@@ -74,6 +74,18 @@ void warn_of_mxfp4(const MoeSpec& model, const InstancePool& pool, std::vector<s
   }
 }
 
+void warn_of_blocks(const MoeSpec& model, const InstancePool& pool, std::vector<std::string>& out) {
+  const Parallelism& parallelism = pool.parallelism;
+  if (find_engine(pool.serving.engine).whole_blocks && parallelism.splits_blocks(model)) {
+    out.push_back(
+        fmt::format("{} does not start a checkpoint of fp8 blocks whose experts have {} of {} columns on a GPU, no "
+                    "multiple of 128. "
+                    "They are priced as {}; a larger ep_size keeps more columns together.",
+                    pool.serving.engine, model.moe_intermediate / parallelism.moe_tp, model.moe_intermediate,
+                    parallelism.one_gpu_of(model).moe_intermediate));
+  }
+}
+
 void warn_of_alignment(const InstancePool& pool, std::vector<std::string>& out) {
   const std::string_view since = find_engine(pool.serving.engine).alignment_since;
   if (since.empty()) {
@@ -196,6 +208,7 @@ std::vector<std::string> engine_warnings(const Scenario& s) {
     warn_of_low_latency(pool, own);
     warn_of_auto(pool, own);
     warn_of_mxfp4(s.model, pool, own);
+    warn_of_blocks(s.model, pool, own);
     warn_of_alignment(pool, own);
     warn_of_flows(s.model, pool, own);
     for (const std::string& warning : own) {

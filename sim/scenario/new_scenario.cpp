@@ -50,12 +50,6 @@ std::string dtype_text(const NewScenario& r, bool dense) {
 
 int used_of(const NewScenario& r, const NodeSpec& node) { return r.gpus_per_node > 0 ? r.gpus_per_node : node.gpus; }
 
-const EngineProfile& engine_of(const NewScenario& r) {
-  const Config named = Config::from_text(fmt::format("serving: {{engine: {}}}", r.engine), "");
-  ConfigReader serving = named.root().section(kRootKeys["serving"]);
-  return read_engine_profile(serving);
-}
-
 std::string loads_text(const MoeSpec& model) {
   const Skew skew = init_skew(model);
   const std::string range = fmt::format("  low: {:.3g}\n  high: {:.3g}\n  high_share: 0.3\n", skew.low, skew.high);
@@ -93,7 +87,7 @@ std::string scenario_document(const NewScenario& r, const std::string& serving, 
       r.gpus_per_node > 0 ? fmt::format("  gpus_per_node: {}  # used of each node\n", r.gpus_per_node) : "");
   out += parallelism_text(dense, dense ? used_of(r, find_node(r.node).spec) * of_one : 0);
   std::vector<std::string> given = r.serving;
-  if (const std::string_view recipe = engine_of(r).recipe; !recipe.empty()) {
+  if (const std::string_view recipe = engine_named(r.engine).recipe; !recipe.empty()) {
     given.emplace_back(recipe);
   }
   out += fmt::format("serving:\n  engine: {}  # epsim list engines\n{}{}{}\n", r.engine, given.empty() ? "" : "  ",
@@ -115,6 +109,12 @@ std::string scenario_document(const NewScenario& r, const std::string& serving, 
   return out + (dense ? "" : loads_text(find_model(r.model)));
 }
 
+const EngineProfile& engine_named(const std::string& name) {
+  const Config named = Config::from_text(fmt::format("serving: {{engine: {}}}", name), "");
+  ConfigReader serving = named.root().section(kRootKeys["serving"]);
+  return read_engine_profile(serving);
+}
+
 // Rounded down, so that the text is within the limit.
 Skew init_skew(const MoeSpec& model, double times) {
   const double most = std::floor(100.0 * model.experts / model.top_k) / 100;
@@ -123,7 +123,7 @@ Skew init_skew(const MoeSpec& model, double times) {
 
 Scenario read_document(const std::string& text) { return read_scenario(Config::from_text(text, ""), {}); }
 
-NewScenario with_dtype(NewScenario r) {
+NewScenario with_dtype(NewScenario r, bool placed) {
   if (!r.dtype.empty()) {
     return r;
   }
@@ -131,10 +131,9 @@ NewScenario with_dtype(NewScenario r) {
   const bool unsaid = model.dtype == WeightType::kBf16 && !looks_like_path(r.model);
   model.dtype = unsaid ? WeightType::kFp8 : model.dtype;
   NodeEntry node = find_node(r.node);
-  const EngineProfile& engine = engine_of(r);
+  const EngineProfile& engine = engine_named(r.engine);
   node.compute.use_kernels_of(std::string(engine.kernels));
-  // One GPU an EP rank, as these scenarios have them.
-  const bool splits = used_of(r, node.spec) * std::max({r.nodes, r.prefill, r.decode}) > 1;
+  const bool splits = placed && used_of(r, node.spec) * std::max({r.nodes, r.prefill, r.decode}) > 1;
   const bool other = model.dtype == WeightType::kMxfp4 && splits && turns_into_bf16(engine, node.spec.gpu);
   const bool has = !other && has_kernels(node.compute.fitted.get(), node.spec.gpu, model);
   r.dtype = name_of(has ? model.dtype : WeightType::kBf16);

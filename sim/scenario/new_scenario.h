@@ -21,6 +21,9 @@ struct NewScenario {
 std::string scenario_document(const NewScenario& wanted, const std::string& serving = "",
                               const std::string& dispatch = "");
 
+// By its name or that of an engine's newest version. Throws InputError.
+const EngineProfile& engine_named(const std::string& name);
+
 // Of the loads in that document: lowest and highest max / mean of a layer, 1.5 and 4 with `times` 1, their excess over 1
 // `times` as large. No more than every token choosing the hottest expert: experts / top-k.
 struct Skew {
@@ -32,7 +35,8 @@ Skew init_skew(const MoeSpec& model, double times = 1);
 Scenario read_document(const std::string& text);
 
 // Of the weights: the type of a model's file; of the catalogue, which does not say whether a model is bf16, that of a
-// quantised one, else fp8; bf16 where the engine has no kernels for that on this node. Throws InputError for an unknown model, node or engine.
-NewScenario with_dtype(NewScenario wanted);
+// quantised one, else fp8; bf16 where the engine has no kernels for that on this node, or makes bf16 of it where experts are `placed` over the GPUs, one an EP
+// rank. Throws InputError for an unknown model, node or engine.
+NewScenario with_dtype(NewScenario wanted, bool placed = true);
 
 }  // namespace epsim

@@ -55,6 +55,7 @@ EngineProfile vllm_v1() {
           .transports = kTransports,
           .kernels = "vllm",
           .graph_size = GraphSize::kMax,
+          .whole_blocks = true,  // vllm issue 17569; padding (its pull request 39046) was not merged
           .request_time = {Seconds(5.7e-3), "vLLM 0.22.1, Qwen3-4B from its prefix cache (openinfer, docs/benchmarks)"},
           .token_time = kHuggingFaceTokenizer,
           .rebalanced_layer = kVllmRebalancedLayer,

@@ -237,7 +237,7 @@ void check_values(const CapacityQuestion& question) {
   const auto check = [&](const auto& has) {
     std::exception_ptr first;
     for (const CapacityDesign& layout : question.layouts) {
-      for (const std::string& policy : question.policies) {
+      for (const std::string& policy : policies_of(layout, question.policies)) {
         CapacityDesign design = layout;
         design.policy = policy;
         if (!has(design)) {
@@ -275,7 +275,7 @@ std::set<std::filesystem::path> input_files_of(const CapacityQuestion& question)
     if (read.contains(design.node)) {
       continue;
     }
-    design.policy = question.policies.front();
+    design.policy = policies_of(design, question.policies).front();
     try {
       const std::vector<CapacityPool> pools(design.role == InstanceRole::kWhole ? 1 : 2, {design, 1});
       const Scenario scenario = read_scenario(capacity_scenario(question, pools), {design.policy});

@@ -354,10 +354,12 @@ void CapacityChain::try_policy(CapacityRow row) {
   settle(std::move(row));
 }
 
-// In perfect balance: what no policy of the layout can beat. A dense model has one policy.
+// In perfect balance: what no policy of the layout can beat. What places no experts has one policy.
 CapacityRow CapacityChain::layout_row(const CapacityDesign& layout) {
   CapacityRow row{.design = layout};
-  row.design.policy = question_.dense ? question_.policies.front() : perfect_balance();
+  row.design.policy = question_.dense           ? question_.policies.front()
+                      : layout.places_experts() ? perfect_balance()
+                                                : std::string(experts_in_order().name);
   try {
     row.bound = runs_.bound({row.design, 1});
   } catch (const InputError& e) {
@@ -441,6 +443,7 @@ std::optional<CapacityRow> CapacityChain::beaten_ceiling(const CapacityRow& layo
 }
 
 std::vector<std::string> CapacityChain::fed(const CapacityDesign& layout, std::vector<std::string> policies) const {
+  policies = policies_of(layout, std::move(policies));
   std::erase_if(policies, [&](const std::string& policy) {
     CapacityDesign design = layout;
     design.policy = policy;
@@ -468,7 +471,7 @@ ChainResult CapacityChain::search(const std::vector<CapacityDesign>& layouts,
     try_layout(row, fed(row.design, policies));
   }
   for (const CapacityDesign& layout : layouts) {
-    for (const std::string& policy : policies) {
+    for (const std::string& policy : policies_of(layout, policies)) {
       CapacityRow row{.design = layout};
       row.design.policy = policy;
       if (fed(layout, {policy}).empty()) {

@@ -61,7 +61,7 @@ class CapacityChain {
     bool as_many = false;
   };
 
-  // Those of `policies` under which prefill instances hold, where the layout needs any.
+  // Those of `policies` that the layout can have and, where it needs any, prefill instances hold under.
   std::vector<std::string> fed(const CapacityDesign& layout, std::vector<std::string> policies) const;
   // What all policies of a layout share: whether it fits, and the fewest instances by its bounds (`reason` says which).
   CapacityRow layout_row(const CapacityDesign& layout);

@@ -15,7 +15,8 @@ namespace epsim {
 std::string name_of(const CapacityDesign& d) {
   std::string out =
       d.role == InstanceRole::kWhole ? "" : std::string(kInstanceRoleNames[static_cast<std::size_t>(d.role)]) + ", ";
-  out += fmt::format("{} x {}, attention TP {}, {}, {}", d.size, d.node, d.attention_tp, d.engine, d.dtype);
+  out += fmt::format("{} x {}, attention TP {}{}, {}, {}", d.size, d.node, d.attention_tp,
+                     d.ep_size > 0 ? fmt::format(", EP {}", d.ep_size) : "", d.engine, d.dtype);
   for (const std::string& setting : d.stated()) {
     out += ", " + setting;
   }

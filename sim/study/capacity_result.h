@@ -25,15 +25,18 @@ struct CapacityDesign {
   int per_node = 1;                     // instances for which a node has room; more than one with nodes = 1 alone
   std::string size = "1";               // nodes, "1/2" of one, or "8gpus" of one
   std::vector<std::string> knobs = {};  // of this pool's engine, "cuda_graph_max_bs=128"
+  int ep_size = 0;                      // EP ranks; 0: one a GPU
   // What is varied, then what its engine needs.
   std::vector<std::string> stated() const {
     std::vector<std::string> out = settings;
     out.insert(out.end(), knobs.begin(), knobs.end());
     return out;
   }
+  // With one EP rank all GPUs split every expert, as attention: nothing is placed.
+  bool places_experts() const { return ep_size != 1; }
   bool part() const { return size.find_first_not_of("0123456789") != std::string::npos; }
 };
-// "decode, 4 x p5en.48xlarge, attention TP 1, sglang, fp8, eplb".
+// "decode, 4 x p5en.48xlarge, attention TP 1, sglang, fp8, eplb"; "attention TP 8, EP 1".
 std::string name_of(const CapacityDesign& design);
 
 // Instances that are alike.

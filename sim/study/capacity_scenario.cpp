@@ -19,6 +19,9 @@ Config capacity_scenario(const CapacityQuestion& question, const std::vector<Cap
   }
   Config config = Config::from_text(scenario_document(wanted), "");
   config.set(fmt::format("parallelism={{attention_tp: {}}}", first.attention_tp));
+  if (first.ep_size > 0) {
+    config.set(fmt::format("parallelism.ep_size={}", first.ep_size));
+  }
   config.set("policy=" + first.policy);
   const auto set_knobs = [&](const std::string& section, const CapacityDesign& design) {
     for (const std::string& knob : design.knobs) {
@@ -37,6 +40,9 @@ Config capacity_scenario(const CapacityQuestion& question, const std::vector<Cap
     config.set(fmt::format("deployment.prefill.instances={}", pools.front().instances));
     config.set(fmt::format("deployment.decode.instances={}", pools.back().instances));
     config.set(fmt::format("deployment.decode.attention_tp={}", last.attention_tp));
+    if (first.ep_size > 0 || last.ep_size > 0) {
+      config.set(fmt::format("deployment.decode.ep_size={}", last.ep_size > 0 ? last.ep_size : last.gpus));
+    }
   } else if (pools.front().instances > 1) {
     config.set(fmt::format("deployment={{instances: {}}}", pools.front().instances));
   }
@@ -54,7 +60,7 @@ std::vector<std::string> knobs_for_memory(const CapacityQuestion& question, Capa
       "requests={kind: poisson, rate: 1/s, count: 1, input_tokens: 1, output_tokens: 1}", "loads={kind: uniform}",
       "plan_loads={kind: uniform}"};
   design.role = InstanceRole::kWhole;
-  design.policy = question.policies.front();
+  design.policy = policies_of(design, question.policies).front();
   for (int value = kLargest; value > 0; value /= 2) {
     std::string_view knob;
     try {
@@ -73,6 +79,13 @@ std::vector<std::string> knobs_for_memory(const CapacityQuestion& question, Capa
     design.knobs = {fmt::format("{}={}", knob, value)};
   }
   return {};
+}
+
+std::vector<std::string> policies_of(const CapacityDesign& layout, std::vector<std::string> policies) {
+  std::erase_if(policies, [&](const std::string& policy) {
+    return !layout.places_experts() && policy != experts_in_order().name;
+  });
+  return policies;
 }
 
 std::string refusal(const InputError& error) {

@@ -18,6 +18,9 @@ Config capacity_scenario(const CapacityQuestion& question, const std::vector<Cap
 // default does, none of them does, or the settings decide.
 std::vector<std::string> knobs_for_memory(const CapacityQuestion& question, CapacityDesign design);
 
+// Those that a layout can have: without EP ranks only the one that leaves experts in order.
+std::vector<std::string> policies_of(const CapacityDesign& layout, std::vector<std::string> policies);
+
 // Why such a scenario cannot run, without its file and line, which no user wrote.
 std::string refusal(const InputError& error);
 

@@ -339,6 +339,7 @@ void check_settings(const std::vector<std::string>& settings) {
       {"cluster", "nodes", "--sizes, as in 4"},
       {"cluster", "gpus_per_node", "--sizes, as in 64gpus or 1/2"},
       {"parallelism", "attention_tp", "--attention-tp"},
+      {"parallelism", "ep_size", "--ep-size, as in 1"},
       {"model", "dtype", "--dtypes"},
       {"serving", "engine", "--engines"}};
   Config config = Config::from_text("{}", "");

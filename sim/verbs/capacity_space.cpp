@@ -6,9 +6,11 @@
 #include <set>
 
 #include "models/catalogue/catalogue.h"
+#include "models/catalogue/model_catalogue.h"
 #include "sim/core/mapped.h"
 #include "sim/core/refuse.h"
 #include "sim/scenario/new_scenario.h"
+#include "sim/study/capacity_scenario.h"
 #include "sim/verbs/sweep_axes.h"
 
 namespace epsim {
@@ -83,6 +85,17 @@ void check_sizes(CapacityGiven& given, const std::set<std::string>& used) {
   }
 }
 
+// Likewise a number of EP ranks.
+void check_ep_sizes(CapacityGiven& given, const std::vector<CapacityDesign>& layouts) {
+  for (const std::string& text : given.names("ep-size") ? given.list("ep-size", "") : std::vector<std::string>{}) {
+    const auto has = [&](const CapacityDesign& d) {
+      return text == std::to_string(d.ep_size > 0 ? d.ep_size : d.gpus);
+    };
+    refuse_if(text != "all" && std::ranges::none_of(layouts, has), "ep_size",
+              fmt::format("'{}' divides the GPUs of no instance that is tried.", text));
+  }
+}
+
 // Those that divide an instance's GPUs in a node. A dense model's instance is one DP rank.
 std::vector<int> attention_tps(CapacityGiven& given, const CapacityQuestion& question, const NodeSpec& node, int gpus) {
   const int together = question.dense ? gpus : std::min(gpus, node.gpus);
@@ -92,6 +105,46 @@ std::vector<int> attention_tps(CapacityGiven& given, const CapacityQuestion& que
   std::vector<int> out = given.whole_numbers("attention-tp", usual);
   std::erase_if(out, [&](int tp) { return tp > together || together % tp != 0 || (question.dense && tp != gpus); });
   return out;
+}
+
+// EP ranks, 0: one a GPU. By default also one, the engines' own default, where a node's GPUs or less are one DP rank.
+std::vector<int> ep_sizes(CapacityGiven& given, const CapacityQuestion& question, const CapacityDesign& d) {
+  const bool usual = !question.dense && d.nodes == 1 && d.gpus > 1 && d.attention_tp == d.gpus;
+  std::vector<int> out;
+  for (const std::string& text : given.list("ep-size", usual ? "all,1" : "all")) {
+    const bool number = text != "all" && text.size() <= 4 && text.find_first_not_of("0123456789") == text.npos;
+    refuse_if(text != "all" && (!number || std::stoi(text) < 1), "ep_size",
+              fmt::format("'{}' is neither a number of EP ranks nor all.", text));
+    const int size = number && std::stoi(text) != d.gpus ? std::stoi(text) : 0;
+    if ((size == 0 || (!question.dense && d.gpus % size == 0)) && std::ranges::find(out, size) == out.end()) {
+      out.push_back(size);
+    }
+  }
+  return out;
+}
+
+// A dtype for a layout: with `auto` that of epsim init.
+std::string dtype_of(const CapacityQuestion& question, const CapacityDesign& d) {
+  const int used = d.part() ? d.gpus : 0;
+  return d.dtype != "auto"
+             ? d.dtype
+             : with_dtype({d.engine, question.model, d.node, "", d.nodes, 0, 0, used}, d.places_experts()).dtype;
+}
+
+// Whether the engine starts with a part of every expert on a GPU.
+bool starts(const CapacityQuestion& question, const CapacityDesign& d) {
+  MoeSpec model = find_model(question.model);
+  model.dtype = WeightType::kFp8;
+  const Parallelism layout{.gpus = d.gpus, .attention_tp = d.attention_tp, .moe_tp = d.places_experts() ? 1 : d.gpus};
+  return d.dtype != name_of(WeightType::kFp8) || !engine_named(d.engine).whole_blocks || !layout.splits_blocks(model);
+}
+
+// Whether to try it: what is asked for, and of the usual layouts those that the engine starts with.
+bool worth_trying(CapacityGiven& given, const CapacityQuestion& question, const CapacityDesign& d) {
+  const bool asked = given.names("ep-size");
+  const bool placeable = !policies_of(d, question.policies).empty();
+  refuse_if(asked && !placeable, "ep_size", "1 places no experts: have contiguous among the policies.");
+  return asked || (placeable && starts(question, d));
 }
 
 // A design with each combination of the values that are varied.
@@ -120,20 +173,25 @@ void read_space(CapacityGiven& given, CapacityQuestion& question, bool quick) {
   Layouts layouts(given, question.layouts);
   std::set<std::string> used;  // sizes
   const std::vector<std::string> modes = given.list("modes", question.dense ? "together" : "together,apart");
+  const auto add_roles = [&](CapacityDesign design, int ep_size, bool apart) {
+    design.ep_size = ep_size;
+    design.dtype = dtype_of(question, design);
+    if (!worth_trying(given, question, design)) {
+      return;
+    }
+    for (const InstanceRole role : {InstanceRole::kWhole, InstanceRole::kPrefill, InstanceRole::kDecode}) {
+      design.role = role;
+      if (apart == (role != InstanceRole::kWhole)) {
+        layouts.add(design);
+      }
+    }
+  };
   const auto add = [&](const CapacityDesign& base, const NodeEntry& node, bool apart) {
     for (CapacityDesign& design : sizes_of(given, question, base, node, quick, apart, used)) {
-      if (design.dtype == "auto") {
-        const int used_gpus = design.part() ? design.gpus : 0;
-        design.dtype =
-            with_dtype({design.engine, question.model, design.node, "", design.nodes, 0, 0, used_gpus}).dtype;
-      }
       for (const int tp : attention_tps(given, question, node.spec, design.gpus)) {
         design.attention_tp = tp;
-        for (const InstanceRole role : {InstanceRole::kWhole, InstanceRole::kPrefill, InstanceRole::kDecode}) {
-          design.role = role;
-          if (apart == (role != InstanceRole::kWhole)) {
-            layouts.add(design);
-          }
+        for (const int ep : ep_sizes(given, question, design)) {
+          add_roles(design, ep, apart);
         }
       }
     }
@@ -154,6 +212,7 @@ void read_space(CapacityGiven& given, CapacityQuestion& question, bool quick) {
     }
   }
   check_sizes(given, used);
+  check_ep_sizes(given, question.layouts);
 }
 
 }  // namespace epsim

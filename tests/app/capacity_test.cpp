@@ -14,7 +14,8 @@ namespace {
 // A small model that answers in seconds.
 const std::string kAsk =
     "capacity --model olmoe-1b-7b --dtypes bf16 --rate 100/s --input-tokens 1024 --output-tokens 16 --nodes "
-    "DGX-H100,DGX-H200 --sizes 1 --attention-tp 8 --policies contiguous --modes together --seeds 1 --quick -q ";
+    "DGX-H100,DGX-H200 --sizes 1 --attention-tp 8 --ep-size all --policies contiguous --modes together --seeds 1 "
+    "--quick -q ";
 
 }  // namespace
 
@@ -71,8 +72,12 @@ TEST_CASE("capacity refuses what it cannot answer") {
   refused(demand + "--ttft 1s --price p5en.48xlarge=31", "is not NODE=PRICE");
   refused(demand + "--ttft 1s --price prices.csv", "'prices.csv' is neither a file nor NODE=PRICE");
   refused(demand + "--ttft 1s --price p5en.48xlarge=31usd/h --price p5en.48xlarge=30usd/h", "has two prices");
-  refused(demand + "--ttft 1s --nodes DGX-H100 --set parallelism.ep_size=7", "ep_size");  // no choice of the search
+  refused(demand + "--ttft 1s --nodes DGX-H100 --set parallelism.attention_dp=7", "attention_dp");
   refused(demand + "--ttft 1s --modes both", "together, apart");
+  refused(demand + "--ttft 1s --ep-size 0", "`ep_size`: '0' is neither a number of EP ranks nor all.");
+  refused(demand + "--ttft 1s --nodes DGX-H100 --ep-size 3", "`ep_size`: '3' divides the GPUs of no instance");
+  refused(demand + "--ttft 1s --ep-size 1 --policies eplb", "have contiguous among the policies");
+  refused(demand + "--ttft 1s --vary parallelism.ep_size=1", "a choice of the search: give --ep-size, as in 1.");
   refused(demand + "--ttft 1s --pue 0.5", "'0.5' is not a number of at least 1.");
   refused(demand + "--ttft 1s --nodes ,", "the list is empty");
   refused(demand + "--ttft 1s --attention-tp 3", "no layout is left: a value has to divide the GPUs of a node");
@@ -122,7 +127,7 @@ TEST_CASE("capacity answers without a cost where no price is known, and takes pr
   std::ofstream(dir / "prices.txt") << "# mine\np4de.24xlarge = 12.5usd/h  # with power\n";
   const Outcome own = run_epsim(dir, ask + " --price prices.txt");
   REQUIRE_MESSAGE(own.exit_code == 0, own.err);
-  check_contains(own.out, {"It costs 12.50 usd/h (your price)"});
+  check_contains(own.out, {"It costs 12.50 usd/h", "(your price)"});
 }
 
 // docs/capacity.md: gpt-oss-20b takes 14 GB in mxfp4, and one H100 is the cheapest thing that AWS rents it on.
@@ -138,7 +143,7 @@ TEST_CASE("capacity tries a single GPU by default, and nodes of a user's file") 
   const Outcome two = run_epsim(dir, "capacity --model gpt-oss-120b --engines vllm --sizes 1 --rate 5/s --nodes " +
                                          (dir / "two.yaml").string() + demand);
   CHECK(two.exit_code == 0);
-  check_contains(two.out, {"(2 GPUs): 1 instance of 1 node with attention TP 2; vllm, mxfp4"});
+  check_contains(two.out, {"(2 GPUs): 1 instance of 1 node with attention TP 2 and EP 1; vllm,"});
   std::ofstream(dir / "six.yaml") << "base: DGX-H100\ngpus: 6\nnics: 6\n";  // 32 experts do not divide over them
   const Outcome six = run_epsim(
       dir, "capacity --model gpt-oss-20b --sizes 1 --rate 5/s --nodes " + (dir / "six.yaml").string() + demand);
@@ -151,8 +156,44 @@ TEST_CASE("capacity says what the engine makes of the weights, and what a run of
   const std::string ask =
       "capacity --model gpt-oss-120b --nodes DGX-H100 --sizes 1 --modes together --rate 1/s --input-tokens 64 "
       "--output-tokens 8 --ttft p99=2s --policies contiguous --quick -q -o plan --overwrite ";
-  check_contains(run_epsim(dir, ask).err, {"note: weights are bf16, not the model's own mxfp4: SGLang has no mxfp4"});
-  check_contains(run_epsim(dir, ask + "--dtypes mxfp4").err, {"warning: SGLang has no mxfp4 kernels"});
+  check_contains(run_epsim(dir, ask + "--ep-size all").err,
+                 {"note: weights are bf16, not the model's own mxfp4: SGLang has no mxfp4"});
+  check_contains(run_epsim(dir, ask + "--ep-size all --dtypes mxfp4").err, {"warning: SGLang has no mxfp4 kernels"});
+}
+
+TEST_CASE("capacity tries experts that a node's GPUs split, where the engine starts with them") {
+  const TempDir dir;
+  const auto ask = [&](const std::string& words) {
+    return run_epsim(dir,
+                     "capacity --nodes DGX-H100 --rate 1/s --input-tokens 64 --output-tokens 8 --ttft p99=2s "
+                     "--quick -q -o plan --overwrite " +
+                         words);
+  };
+  const std::string one = "--sizes 1 --attention-tp 8 --modes together ", oss = one + "--model gpt-oss-120b ";
+  const Outcome told = ask(oss);
+  check_contains(told.out, {"1 instance of 1 node with attention TP 8 and EP 1; sglang, mxfp4, policy", "1x1 TP8 EP1"});
+  CHECK(told.err.empty());  // neither a note nor a warning
+  check_contains(slurp(dir / "plan/candidates.csv"),
+                 {"DGX-H100,whole,sglang,bf16,contiguous,,", "DGX-H100,whole,sglang,mxfp4,contiguous,,best,,1,8,1,"});
+  check_contains(slurp(dir / "plan/recommended.yaml"), {"ep_size: 1"});
+  CHECK(slurp(dir / "plan/launch.sh").find("ep-size") == std::string::npos);  // 1 is SGLang's default
+  CHECK(run_epsim(dir, "validate plan/recommended.yaml").exit_code == 0);
+  ask(oss + "--ep-size 1 --engines vllm");
+  CHECK(slurp(dir / "plan/launch.sh").find("expert-parallel") == std::string::npos);
+  ask(oss + "--ep-size 1 --engines trtllm");
+  check_contains(slurp(dir / "plan/launch.sh"), {"--tp_size 8 --ep_size 1"});
+  // 1536 columns over 8 GPUs: 192 end within a block of 128.
+  const std::string qwen = one + "--model qwen3-235b-a22b ";
+  CHECK(ask(qwen).out.find("EP 1") == std::string::npos);
+  CHECK(slurp(dir / "plan/candidates.csv").find(",1,8,1,") == std::string::npos);
+  check_contains(ask(qwen + "--ep-size 1").err, {"192 of 1536 columns on a GPU"});
+  ask(qwen + "--ep-size 2");
+  check_contains(slurp(dir / "plan/launch.sh"), {"--tp-size 8 --ep-size 2"});
+  // Pools of either kind, each with its own.
+  CHECK(ask("--model gpt-oss-120b --dtypes mxfp4 --sizes 1,2 --attention-tp 8 --modes apart").exit_code == 0);
+  const std::string ledger = slurp(dir / "plan/candidates.csv");
+  check_contains(ledger, {"prefill,sglang,mxfp4,contiguous,,", ",1,8,1,", ",1,8,8,", ",2,8,16,"});
+  CHECK(run_epsim(dir, "validate plan/recommended.yaml").exit_code == 0);
 }
 
 // 8 GB of weights in fp8 fit on any part of a node.

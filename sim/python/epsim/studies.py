@@ -153,7 +153,7 @@ def capacity(file: Any = None, *, model: Any = None, rate: Any = None, concurren
              output_tokens: Any = None, ttft: Any = None, tpot: Any = None, e2e: Any = None, slo: Any = None,
              times: Any = None, time_share: Any = None, growth: Any = None, spare: Any = None, budget: Any = None,
              power: Any = None, price: Any = None, terms: Any = None, kwh: Any = None, pue: Any = None,
-             nodes: Any = None, sizes: Any = None, attention_tp: Any = None, engines: Any = None, dtypes: Any = None,
+             nodes: Any = None, sizes: Any = None, attention_tp: Any = None, ep_size: Any = None, engines: Any = None, dtypes: Any = None,
              modes: Any = None, policies: Any = None, vary: Any = None, max_nodes: Any = None, seeds: Any = None,
              quick: bool = False, overrides: Any = None,
              folder: Any = None, overwrite: bool = False, threads: int = 0, progress: Any = None) -> Capacity:
@@ -170,6 +170,7 @@ def capacity(file: Any = None, *, model: Any = None, rate: Any = None, concurren
              "output-tokens": output_tokens, "ttft": ttft, "tpot": tpot, "e2e": e2e, "slo": slo, "times": times,
              "time-share": time_share, "growth": growth, "spare": spare, "budget": budget, "power": power,
              "terms": terms, "kwh": kwh, "pue": pue, "nodes": nodes, "sizes": sizes, "attention-tp": attention_tp,
+             "ep-size": ep_size,
              "engines": engines, "dtypes": dtypes, "modes": modes, "policies": policies,
              "max-nodes": max_nodes, "seeds": seeds}
     if any(callable(one) for one in several(policies)):

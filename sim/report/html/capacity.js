@@ -42,13 +42,13 @@ const capacityWhatIfs = (plan) => {
 
 // Designs of one kind of node, or of all.
 const capacityLedger = (rows) => {
-  const shownNames = ["node", "role", "nodes_of_instance", "attention_tp", "policy", "settings", "status", "instances_asked", "ttft_p99_ms", "tpot_p99_ms", "reason"];
+  const shownNames = ["node", "role", "nodes_of_instance", "attention_tp", "ep_size", "policy", "settings", "status", "instances_asked", "ttft_p99_ms", "tpot_p99_ms", "reason"];
   return chosenChart([{ label: "node", value: "all", options: ["all", ...new Set(rows.map((row) => row.node))].map((node) => [node, node]) }],
     ([node]) => capacityTable("Designs", rows.filter((row) => node === "all" || row.node === node), shownNames, { long: true, file: "candidates" }));
 };
 
 const capacitySections = (root) => {
-  const plan = jsonFile(join(root, "capacity.json")), about = (row) => `${row.role}, ${row.instances_asked} x ${sizeOf(row.nodes_of_instance)}, TP ${row.attention_tp}, ${row.policy}`;
+  const plan = jsonFile(join(root, "capacity.json")), about = (row) => `${row.role}, ${row.instances_asked} x ${sizeOf(row.nodes_of_instance)}, TP ${row.attention_tp}, EP ${row.ep_size}, ${row.policy}`;
   setTitle(`Capacity for ${plan.model}`);
   section("What to rent", verdict([plan.answer], plan.why ? [["Why", plan.why]] : [], plan.feasible ? "" : "Infeasible."),
     el("p", {}, `${plan.model} for ${plan.demand}; SLO ${plan.demand_slo}; ${plan.candidates.length} designs, ${plan.runs_asked} runs.`));
