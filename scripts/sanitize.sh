@@ -7,10 +7,11 @@ cd "$(dirname "$0")/.."
 seconds=${1:-60}
 # Three checks take as much code as all others together; the campaign (tests/campaigns/fuzz.sh) and the preset dev have them.
 flags="-O0 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=vptr,null,alignment -fno-sanitize-recover=all"
+linker=""
 command -v ld.lld >/dev/null && linker=-fuse-ld=lld  # 2 s a program in place of 15
 cmake -S . -B build/sanitized -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_UNITY_BUILD=ON \
   -DEPSIM_FUZZ=ON -DEPSIM_BENCHMARKS=OFF "-DCMAKE_CXX_FLAGS=$flags" \
-  "-DCMAKE_EXE_LINKER_FLAGS=${linker:-}" >/dev/null
+  "-DCMAKE_EXE_LINKER_FLAGS=$linker" >/dev/null
 cmake --build build/sanitized --target epsim core_tests engine_tests fuzzers
 
 build/sanitized/tests/core/core_tests

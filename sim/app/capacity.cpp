@@ -98,8 +98,7 @@ void print_notes(const CapacityQuestion& question, const CapacityPlan& plan) {
   }
   const std::vector<CapacityPool>& pools = plan.study.options[plan.order.front()].pools;
   const CapacityDesign& d = pools.front().design;
-  const NewScenario usual =
-      with_dtype({d.engine, question.model, d.node, "", d.nodes, 0, 0, d.part() ? d.gpus : 0}, d.places_experts());
+  const NewScenario usual = usual_scenario(question, d);
   if (!usual.dtype_note.empty() && usual.dtype == d.dtype) {
     std::cerr << "note: weights are " << usual.dtype_note << "\n";
   }
@@ -201,8 +200,7 @@ void add_capacity_options(po::options_description& options) {
            "instance"},
           {"ep-size",
            "EP ranks of an instance, or all: one a GPU; default all, and 1 (every expert split over all GPUs) where "
-           "one "
-           "attention DP rank has all GPUs of a node or less"},
+           "attention TP spans an instance within a node"},
           {"engines", "default sglang"},
           {"dtypes", "of weights; default auto: as epsim init"},
           {"modes", "together, apart (prefill and decode); default both, of a dense model together"},

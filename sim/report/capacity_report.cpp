@@ -44,7 +44,7 @@ ResultTable candidates_table(const CapacityPlan& plan) {
              row.reason,
              1.0 * d.nodes / d.per_node,
              1.0 * d.attention_tp,
-             plan.dense ? kUndefined : 1.0 * (d.ep_size > 0 ? d.ep_size : d.gpus),
+             plan.dense ? kUndefined : 1.0 * d.ep_ranks(),
              1.0 * row.bound};
     if (!row.answer || !row.answer->refused.empty()) {
       cells.resize(out.columns.size(), kUndefined);

@@ -325,7 +325,7 @@ std::string options_table(const CapacityPlan& plan) {
                            rounded(cost.output_tokens_per_s_per_gpu)});
     table.add_row(row);
   }
-  return table.render(2) + "  P prefill, D decode; TP of attention\n";
+  return table.render(2) + "  P prefill, D decode; TP of attention; EP of experts, where not all GPUs\n";
 }
 
 }  // namespace

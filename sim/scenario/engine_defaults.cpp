@@ -77,12 +77,11 @@ void warn_of_mxfp4(const MoeSpec& model, const InstancePool& pool, std::vector<s
 void warn_of_blocks(const MoeSpec& model, const InstancePool& pool, std::vector<std::string>& out) {
   const Parallelism& parallelism = pool.parallelism;
   if (find_engine(pool.serving.engine).whole_blocks && parallelism.splits_blocks(model)) {
-    out.push_back(
-        fmt::format("{} does not start a checkpoint of fp8 blocks whose experts have {} of {} columns on a GPU, no "
-                    "multiple of 128. "
-                    "They are priced as {}; a larger ep_size keeps more columns together.",
-                    pool.serving.engine, model.moe_intermediate / parallelism.moe_tp, model.moe_intermediate,
-                    parallelism.one_gpu_of(model).moe_intermediate));
+    out.push_back(fmt::format(
+        "{} does not load block-quantised fp8 experts with {} of {} columns on a GPU: not a multiple of 128. They are "
+        "priced as {} columns; a larger ep_size splits them less.",
+        pool.serving.engine, model.moe_intermediate / parallelism.moe_tp, model.moe_intermediate,
+        parallelism.one_gpu_of(model).moe_intermediate));
   }
 }
 

@@ -35,8 +35,8 @@ Skew init_skew(const MoeSpec& model, double times = 1);
 Scenario read_document(const std::string& text);
 
 // Of the weights: the type of a model's file; of the catalogue, which does not say whether a model is bf16, that of a
-// quantised one, else fp8; bf16 where the engine has no kernels for that on this node, or makes bf16 of it where experts are `placed` over the GPUs, one an EP
-// rank. Throws InputError for an unknown model, node or engine.
+// quantised one, else fp8; bf16 where the engine has no kernels for that on this node, or turns it into bf16 with experts
+// `placed` over several EP ranks. Throws InputError for an unknown model, node or engine.
 NewScenario with_dtype(NewScenario wanted, bool placed = true);
 
 }  // namespace epsim

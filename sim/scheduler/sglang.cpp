@@ -90,7 +90,7 @@ EngineProfile sglang_0_4_10() {
           .layout = over_all_gpus(),
           .graph_size = GraphSize::kMax,
           .partial_ep = true,
-          .whole_blocks = true,  // QwenLM/Qwen3 issue 1485
+          .whole_blocks = true,  // QwenLM/Qwen3 issue 1485, sglang issue 26107
           .mxfp4_by_ep = kMxfp4ByEp,
           .shared_stream_tokens = kSglangSharedStream,
           .rebalanced_layer = kSglangRebalancedLayer,

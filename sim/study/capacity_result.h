@@ -32,7 +32,8 @@ struct CapacityDesign {
     out.insert(out.end(), knobs.begin(), knobs.end());
     return out;
   }
-  // With one EP rank all GPUs split every expert, as attention: nothing is placed.
+  int ep_ranks() const { return ep_size > 0 ? ep_size : gpus; }
+  // With one EP rank all GPUs split every expert: nothing is placed.
   bool places_experts() const { return ep_size != 1; }
   bool part() const { return size.find_first_not_of("0123456789") != std::string::npos; }
 };

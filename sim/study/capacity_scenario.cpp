@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "sim/scenario/new_scenario.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/scheduler/engines.h"
 
@@ -41,7 +40,7 @@ Config capacity_scenario(const CapacityQuestion& question, const std::vector<Cap
     config.set(fmt::format("deployment.decode.instances={}", pools.back().instances));
     config.set(fmt::format("deployment.decode.attention_tp={}", last.attention_tp));
     if (first.ep_size > 0 || last.ep_size > 0) {
-      config.set(fmt::format("deployment.decode.ep_size={}", last.ep_size > 0 ? last.ep_size : last.gpus));
+      config.set(fmt::format("deployment.decode.ep_size={}", last.ep_ranks()));
     }
   } else if (pools.front().instances > 1) {
     config.set(fmt::format("deployment={{instances: {}}}", pools.front().instances));
@@ -79,6 +78,10 @@ std::vector<std::string> knobs_for_memory(const CapacityQuestion& question, Capa
     design.knobs = {fmt::format("{}={}", knob, value)};
   }
   return {};
+}
+
+NewScenario usual_scenario(const CapacityQuestion& question, const CapacityDesign& d) {
+  return with_dtype({d.engine, question.model, d.node, "", d.nodes, 0, 0, d.part() ? d.gpus : 0}, d.places_experts());
 }
 
 std::vector<std::string> policies_of(const CapacityDesign& layout, std::vector<std::string> policies) {

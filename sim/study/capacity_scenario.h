@@ -6,6 +6,7 @@
 
 #include "sim/core/config.h"
 #include "sim/core/error.h"
+#include "sim/scenario/new_scenario.h"
 #include "sim/study/capacity_result.h"
 
 namespace epsim {
@@ -17,6 +18,9 @@ Config capacity_scenario(const CapacityQuestion& question, const std::vector<Cap
 // largest graph times the DP ranks: of an H200 all with 64): the largest of 256, 128, ... that leaves half. Empty: the
 // default does, none of them does, or the settings decide.
 std::vector<std::string> knobs_for_memory(const CapacityQuestion& question, CapacityDesign design);
+
+// What epsim init makes of a layout: the dtype of its weights, and why.
+NewScenario usual_scenario(const CapacityQuestion& question, const CapacityDesign& design);
 
 // Those that a layout can have: without EP ranks only the one that leaves experts in order.
 std::vector<std::string> policies_of(const CapacityDesign& layout, std::vector<std::string> policies);

@@ -9,7 +9,6 @@
 #include "models/catalogue/model_catalogue.h"
 #include "sim/core/mapped.h"
 #include "sim/core/refuse.h"
-#include "sim/scenario/new_scenario.h"
 #include "sim/study/capacity_scenario.h"
 #include "sim/verbs/sweep_axes.h"
 
@@ -86,13 +85,18 @@ void check_sizes(CapacityGiven& given, const std::set<std::string>& used) {
 }
 
 // Likewise a number of EP ranks.
-void check_ep_sizes(CapacityGiven& given, const std::vector<CapacityDesign>& layouts) {
+void check_ep_sizes(CapacityGiven& given, const CapacityQuestion& question) {
+  CapacityDesign split;
+  split.ep_size = 1;
+  const bool in_order = !policies_of(split, question.policies).empty();
   for (const std::string& text : given.names("ep-size") ? given.list("ep-size", "") : std::vector<std::string>{}) {
-    const auto has = [&](const CapacityDesign& d) {
-      return text == std::to_string(d.ep_size > 0 ? d.ep_size : d.gpus);
-    };
-    refuse_if(text != "all" && std::ranges::none_of(layouts, has), "ep_size",
-              fmt::format("'{}' divides the GPUs of no instance that is tried.", text));
+    const auto has = [&](const CapacityDesign& d) { return text == std::to_string(d.ep_ranks()); };
+    const bool none = std::ranges::none_of(question.layouts, has) || (text == "1" && !in_order);
+    refuse_if(text != "all" && none, "ep_size",
+              fmt::format(
+                  "no layout has '{}': it has to divide an instance's GPUs, a dense model has no EP ranks, and 1 needs "
+                  "contiguous among the policies, as nothing is placed.",
+                  text));
   }
 }
 
@@ -123,28 +127,16 @@ std::vector<int> ep_sizes(CapacityGiven& given, const CapacityQuestion& question
   return out;
 }
 
-// A dtype for a layout: with `auto` that of epsim init.
-std::string dtype_of(const CapacityQuestion& question, const CapacityDesign& d) {
-  const int used = d.part() ? d.gpus : 0;
-  return d.dtype != "auto"
-             ? d.dtype
-             : with_dtype({d.engine, question.model, d.node, "", d.nodes, 0, 0, used}, d.places_experts()).dtype;
-}
-
-// Whether the engine starts with a part of every expert on a GPU.
-bool starts(const CapacityQuestion& question, const CapacityDesign& d) {
+// What is asked for, and of the usual layouts those that the engine starts with.
+bool worth_trying(CapacityGiven& given, const CapacityQuestion& question, const CapacityDesign& d) {
+  const bool has_policy = !policies_of(d, question.policies).empty();
+  if (!has_policy || d.places_experts() || given.names("ep-size")) {
+    return has_policy;
+  }
   MoeSpec model = find_model(question.model);
   model.dtype = WeightType::kFp8;
-  const Parallelism layout{.gpus = d.gpus, .attention_tp = d.attention_tp, .moe_tp = d.places_experts() ? 1 : d.gpus};
-  return d.dtype != name_of(WeightType::kFp8) || !engine_named(d.engine).whole_blocks || !layout.splits_blocks(model);
-}
-
-// Whether to try it: what is asked for, and of the usual layouts those that the engine starts with.
-bool worth_trying(CapacityGiven& given, const CapacityQuestion& question, const CapacityDesign& d) {
-  const bool asked = given.names("ep-size");
-  const bool placeable = !policies_of(d, question.policies).empty();
-  refuse_if(asked && !placeable, "ep_size", "1 places no experts: have contiguous among the policies.");
-  return asked || (placeable && starts(question, d));
+  const Parallelism split{.gpus = d.gpus, .attention_tp = d.attention_tp, .moe_tp = d.gpus};
+  return d.dtype != name_of(WeightType::kFp8) || !engine_named(d.engine).whole_blocks || !split.splits_blocks(model);
 }
 
 // A design with each combination of the values that are varied.
@@ -175,7 +167,9 @@ void read_space(CapacityGiven& given, CapacityQuestion& question, bool quick) {
   const std::vector<std::string> modes = given.list("modes", question.dense ? "together" : "together,apart");
   const auto add_roles = [&](CapacityDesign design, int ep_size, bool apart) {
     design.ep_size = ep_size;
-    design.dtype = dtype_of(question, design);
+    if (design.dtype == "auto") {
+      design.dtype = usual_scenario(question, design).dtype;
+    }
     if (!worth_trying(given, question, design)) {
       return;
     }
@@ -212,7 +206,7 @@ void read_space(CapacityGiven& given, CapacityQuestion& question, bool quick) {
     }
   }
   check_sizes(given, used);
-  check_ep_sizes(given, question.layouts);
+  check_ep_sizes(given, question);
 }
 
 }  // namespace epsim

@@ -75,8 +75,8 @@ TEST_CASE("capacity refuses what it cannot answer") {
   refused(demand + "--ttft 1s --nodes DGX-H100 --set parallelism.attention_dp=7", "attention_dp");
   refused(demand + "--ttft 1s --modes both", "together, apart");
   refused(demand + "--ttft 1s --ep-size 0", "`ep_size`: '0' is neither a number of EP ranks nor all.");
-  refused(demand + "--ttft 1s --nodes DGX-H100 --ep-size 3", "`ep_size`: '3' divides the GPUs of no instance");
-  refused(demand + "--ttft 1s --ep-size 1 --policies eplb", "have contiguous among the policies");
+  refused(demand + "--ttft 1s --nodes DGX-H100 --ep-size 3", "`ep_size`: no layout has '3'");
+  refused(demand + "--ttft 1s --ep-size 1 --policies eplb", "1 needs contiguous among the policies");
   refused(demand + "--ttft 1s --vary parallelism.ep_size=1", "a choice of the search: give --ep-size, as in 1.");
   refused(demand + "--ttft 1s --pue 0.5", "'0.5' is not a number of at least 1.");
   refused(demand + "--ttft 1s --nodes ,", "the list is empty");
@@ -171,20 +171,23 @@ TEST_CASE("capacity tries experts that a node's GPUs split, where the engine sta
   };
   const std::string one = "--sizes 1 --attention-tp 8 --modes together ", oss = one + "--model gpt-oss-120b ";
   const Outcome told = ask(oss);
-  check_contains(told.out, {"1 instance of 1 node with attention TP 8 and EP 1; sglang, mxfp4, policy", "1x1 TP8 EP1"});
+  check_contains(told.out, {"1 instance of 1 node with attention TP 8 and EP 1; sglang, mxfp4, policy", "1x1 TP8 EP1",
+                            "EP of experts, where not all GPUs"});
   CHECK(told.err.empty());  // neither a note nor a warning
   check_contains(slurp(dir / "plan/candidates.csv"),
                  {"DGX-H100,whole,sglang,bf16,contiguous,,", "DGX-H100,whole,sglang,mxfp4,contiguous,,best,,1,8,1,"});
   check_contains(slurp(dir / "plan/recommended.yaml"), {"ep_size: 1"});
+  check_contains(slurp(dir / "plan/launch.sh"), {"--tp-size 8"});
   CHECK(slurp(dir / "plan/launch.sh").find("ep-size") == std::string::npos);  // 1 is SGLang's default
   CHECK(run_epsim(dir, "validate plan/recommended.yaml").exit_code == 0);
   ask(oss + "--ep-size 1 --engines vllm");
+  check_contains(slurp(dir / "plan/launch.sh"), {"vllm serve"});
   CHECK(slurp(dir / "plan/launch.sh").find("expert-parallel") == std::string::npos);
   ask(oss + "--ep-size 1 --engines trtllm");
   check_contains(slurp(dir / "plan/launch.sh"), {"--tp_size 8 --ep_size 1"});
   // 1536 columns over 8 GPUs: 192 end within a block of 128.
   const std::string qwen = one + "--model qwen3-235b-a22b ";
-  CHECK(ask(qwen).out.find("EP 1") == std::string::npos);
+  check_contains(ask(qwen).out, {"1 instance of 1 node with attention TP 8; sglang, fp8"});
   CHECK(slurp(dir / "plan/candidates.csv").find(",1,8,1,") == std::string::npos);
   check_contains(ask(qwen + "--ep-size 1").err, {"192 of 1536 columns on a GPU"});
   ask(qwen + "--ep-size 2");

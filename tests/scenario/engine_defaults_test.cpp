@@ -2,7 +2,6 @@
 #include "sim/scenario/engine_defaults.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include <cmath>
 #include <string>
@@ -483,15 +482,6 @@ TEST_CASE("what an engine would refuse or change is a warning with the reason") 
   CHECK(warnings({h200, gpt_oss, "model.dtype=bf16"}).empty());
   CHECK(warnings({h200, gpt_oss, "serving={engine: vllm_v1}"}).empty());
   CHECK(warnings({"cluster.node=p6-b200.48xlarge", gpt_oss}).empty());
-  // 1536 columns over 8 GPUs; TensorRT-LLM pads them.
-  const std::string qwen = "model={architecture: qwen3-235b-a22b, dtype: fp8}";
-  const auto narrow = [&](const char* engine) {
-    return warnings(
-        {h200, qwen, fmt::format("serving={{engine: {}}}", engine), "cluster.nodes=1", one_rank, allreduce});
-  };
-  CHECK(has(narrow("sglang"), "192 of 1536 columns on a GPU"));
-  CHECK(has(narrow("vllm"), "priced as 256"));
-  CHECK(narrow("trtllm").empty());
   CHECK(has(warnings({"execution.two_batch_min_tokens=64"}), "overlap is not two_batch"));
   CHECK(has(warnings({"execution.exchange_sm_share=0"}), "nothing overlaps"));
   CHECK(warnings({"execution={overlap: two_batch, two_batch_min_tokens: 64, exchange_sm_share: 0}"}).empty());

@@ -87,6 +87,20 @@ TEST_CASE("EP ranks in pools, with copies, replanned, played as events and over 
   CHECK(small({kGather, kHybrid, ep_size(1), plain}).deployment.pools[1].parallelism.ep_size() == 1);
 }
 
+// 1536 columns over 8 GPUs: 192, a block and a half of 128. TensorRT-LLM pads them.
+TEST_CASE("a part of an fp8 expert that is not whole blocks is priced as padded, with a warning") {
+  const auto warned = [](const char* engine) {
+    const Scenario s = small({"cluster={node: DGX-H200, nodes: 1}", "model={architecture: qwen3-235b-a22b, dtype: fp8}",
+                              fmt::format("serving={{engine: {}}}", engine),
+                              "parallelism={attention_tp: 8, ep_size: 1}", "dispatch={transport: allreduce}"});
+    CHECK(s.parallelism.one_gpu_of(s.model).moe_intermediate == 256);
+    return fmt::format("{}", fmt::join(s.warnings, "; "));
+  };
+  test::check_contains(warned("sglang"), {"sglang_0_5 does not load", "192 of 1536 columns", "priced as 256 columns"});
+  test::check_contains(warned("vllm"), {"vllm_0_14 does not load"});
+  CHECK(warned("trtllm").empty());
+}
+
 TEST_CASE("experts that do not divide over a pool need copies that make up for it") {
   // 64 experts on 24 GPUs: 8 copies make 72.
   const std::string pools = "deployment={prefill: {nodes: 3, serving: {}}, decode: {nodes: 1, serving: {}}}";

@@ -194,8 +194,7 @@ def capacity(file: Optional[Path] = ..., *, model: Optional[str] = ..., rate: An
              slo: Any = ..., times: Any = ..., time_share: Any = ..., growth: Any = ..., spare: Any = ...,
              budget: Any = ..., power: Any = ..., price: Any = ..., terms: Any = ..., kwh: Any = ..., pue: Any = ...,
              nodes: Any = ..., sizes: Any = ..., attention_tp: Any = ..., ep_size: Any = ..., engines: Any = ...,
-             dtypes: Any = ...,
-             modes: Any = ..., policies: Any = ...,
+             dtypes: Any = ..., modes: Any = ..., policies: Any = ...,
              vary: Optional[Mapping[str, Sequence[Any]]] = ..., max_nodes: Any = ..., seeds: Any = ...,
              quick: bool = ..., overrides: Overrides = ..., folder: Optional[Path] = ..., overwrite: bool = ...,
              threads: int = ..., progress: Progress = ...) -> Capacity: ...

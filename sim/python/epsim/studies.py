@@ -153,8 +153,8 @@ def capacity(file: Any = None, *, model: Any = None, rate: Any = None, concurren
              output_tokens: Any = None, ttft: Any = None, tpot: Any = None, e2e: Any = None, slo: Any = None,
              times: Any = None, time_share: Any = None, growth: Any = None, spare: Any = None, budget: Any = None,
              power: Any = None, price: Any = None, terms: Any = None, kwh: Any = None, pue: Any = None,
-             nodes: Any = None, sizes: Any = None, attention_tp: Any = None, ep_size: Any = None, engines: Any = None, dtypes: Any = None,
-             modes: Any = None, policies: Any = None, vary: Any = None, max_nodes: Any = None, seeds: Any = None,
+             nodes: Any = None, sizes: Any = None, attention_tp: Any = None, ep_size: Any = None, engines: Any = None,
+             dtypes: Any = None, modes: Any = None, policies: Any = None, vary: Any = None, max_nodes: Any = None, seeds: Any = None,
              quick: bool = False, overrides: Any = None,
              folder: Any = None, overwrite: bool = False, threads: int = 0, progress: Any = None) -> Capacity:
     """Finds what to rent for a demand and an SLO, how to run it, and what it costs.

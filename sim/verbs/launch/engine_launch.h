@@ -37,7 +37,6 @@ struct LaunchedPool {
 
   bool whole() const { return design.role == InstanceRole::kWhole; }
   int ranks() const { return design.gpus / design.attention_tp; }
-  int ep_ranks() const { return design.ep_size > 0 ? design.ep_size : design.gpus; }
 };
 
 struct EngineLaunch {

@@ -13,8 +13,8 @@ std::string sglang_command(const LaunchedPool& pool) {
   const CapacityDesign& d = pool.design;
   std::string out =
       fmt::format("python3 -m sglang.launch_server --model-path $MODEL --trust-remote-code --tp-size {}", d.gpus);
-  if (!pool.dense && pool.ep_ranks() > 1) {
-    out += before_ep_size(d) ? " --enable-ep-moe" : fmt::format(" --ep-size {}", pool.ep_ranks());
+  if (!pool.dense && d.ep_ranks() > 1) {
+    out += before_ep_size(d) ? " --enable-ep-moe" : fmt::format(" --ep-size {}", d.ep_ranks());
   }
   if (pool.deep_ep) {  // --enable-deepep-moe before 0.4.10
     out +=

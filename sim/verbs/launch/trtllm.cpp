@@ -26,7 +26,7 @@ std::string trtllm_command(const LaunchedPool& pool) {
                    "' > options.yaml\n{}trtllm-serve $MODEL --backend pytorch --tp_size {}{} "
                    "--extra_llm_api_options options.yaml --host 0.0.0.0",
                    pool.hosts.each > 1 ? "trtllm-llmapi-launch " : "", d.gpus,
-                   pool.dense ? "" : fmt::format(" --ep_size {}", pool.ep_ranks()));
+                   pool.dense ? "" : fmt::format(" --ep_size {}", d.ep_ranks()));
 }
 
 std::optional<std::string> trtllm_flag(const std::string& knob, const std::string& value, const CapacityDesign&) {

@@ -27,8 +27,7 @@ std::string vllm_command(const LaunchedPool& pool) {
   const CapacityDesign& d = pool.design;
   std::string out = fmt::format(
       "vllm serve $MODEL --trust-remote-code{} --tensor-parallel-size {} --data-parallel-size {} --max-model-len {}",
-      pool.dense || pool.ep_ranks() == 1 ? "" : " --enable-expert-parallel", d.attention_tp, pool.ranks(),
-      pool.context);
+      pool.dense || d.ep_ranks() == 1 ? "" : " --enable-expert-parallel", d.attention_tp, pool.ranks(), pool.context);
   if (pool.hosts.each > 1) {
     out += host_flags(pool);
   }
