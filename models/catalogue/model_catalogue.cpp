@@ -1,6 +1,9 @@
 #include "models/catalogue/model_catalogue.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
 
 #include "models/catalogue/data_files.h"
 #include "models/catalogue/hf_config.h"
@@ -101,6 +104,20 @@ MoeSpec read_model(const Config& document) {
   return out;
 }
 
+namespace {
+
+// A model that comes with the program, read once: a search of layouts asks for it a hundred times.
+MoeSpec own_model(const std::string& stem) {
+  static std::mutex reading;
+  static std::map<std::string, MoeSpec> read;
+  const std::scoped_lock lock(reading);
+  const auto known = read.find(stem);
+  return known != read.end() ? known->second
+                             : read.emplace(stem, read_model(data_document(kFolder, stem, "model"))).first->second;
+}
+
+}  // namespace
+
 std::vector<ModelItem> list_models() {
   return mapped(data_file_stems(kFolder),
                 [&](const std::string& stem) { return read_item(data_document(kFolder, stem, "model").root()); });
@@ -114,7 +131,7 @@ MoeSpec find_model(const std::string& name_or_path) {
   const std::string key = catalogue_key(name_or_path);
   const std::vector<std::string> stems = data_file_stems(kFolder);
   if (std::find(stems.begin(), stems.end(), key) != stems.end()) {
-    return read_model(data_document(kFolder, key, "model"));
+    return own_model(key);
   }
   std::vector<std::string> names;
   for (const ModelItem& item : list_models()) {
