@@ -162,10 +162,12 @@ Placement Placement::build(const PlacementPlan& plan, const ClusterShape& shape,
   for (int g = 0; g < shape.gpus; ++g) {
     const Bytes need = expert_bytes * static_cast<double>(out.resident(g));
     if (need > expert_memory) {
-      const std::string whose = plan.beyond_even_share() > 0 ? fmt::format("that policy '{}' places on it", plan.policy)
+      const std::string what = moe_tp > 1 ? fmt::format("1/{} of the {} experts", moe_tp, out.resident(g))
+                                          : fmt::format("the {} experts", out.resident(g)),
+                        whose = plan.beyond_even_share() > 0 ? fmt::format("that policy '{}' places on it", plan.policy)
+                                : moe_tp > 1                 ? "of its EP rank"
                                                              : "of its even share";
-      throw DoesNotFit(g, need, expert_memory, fmt::format("the {} experts {}", out.resident(g), whose),
-                       plan.copies() > 0);
+      throw DoesNotFit(g, need, expert_memory, what + " " + whose, plan.copies() > 0);
     }
   }
   return out;

@@ -63,7 +63,8 @@ std::string margin_table(const CapacityPlan& plan, const LoadPoint& p) {
 }
 
 std::string design_text(const CapacityDesign& d, bool dense) {
-  std::string out = fmt::format("{}, {}{}", d.engine, d.dtype, dense ? "" : ", policy " + d.policy);
+  const bool placed = !dense && d.ep_ranks() > 1;
+  std::string out = fmt::format("{}, {}{}", d.engine, d.dtype, placed ? ", policy " + d.policy : "");
   for (const std::string& setting : d.settings) {
     out += ", " + setting;
   }
@@ -317,7 +318,8 @@ std::string options_table(const CapacityPlan& plan) {
     const auto price = [&](double usd) { return cost.price ? money(usd) : std::string("-"); };
     std::vector<std::string> row{option.node(), short_text(option)};
     if (!plan.dense) {
-      row.push_back(option.pools.back().design.policy);
+      const CapacityDesign& design = option.pools.back().design;
+      row.push_back(design.ep_ranks() > 1 ? design.policy : "-");
     }
     row.insert(row.end(), {std::to_string(cost.nodes), std::to_string(cost.gpus), price(cost.usd_per_hour),
                            price(cost.usd_per_million_output), rounded(ms_of(p.ttft_s, &Summary::p99)),

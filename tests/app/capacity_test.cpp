@@ -171,8 +171,8 @@ TEST_CASE("capacity tries experts that a node's GPUs split, where the engine sta
   };
   const std::string one = "--sizes 1 --attention-tp 8 --modes together ", oss = one + "--model gpt-oss-120b ";
   const Outcome told = ask(oss);
-  check_contains(told.out, {"1 instance of 1 node with attention TP 8 and EP 1; sglang, mxfp4, policy", "1x1 TP8 EP1",
-                            "EP of experts, where not all GPUs"});
+  check_contains(told.out, {"1 instance of 1 node with attention TP 8 and EP 1; sglang, mxfp4. At 1",
+                            "1x1 TP8 EP1  -  ", "EP of experts, where not all GPUs"});
   CHECK(told.err.empty());  // neither a note nor a warning
   check_contains(slurp(dir / "plan/candidates.csv"),
                  {"DGX-H100,whole,sglang,bf16,contiguous,,", "DGX-H100,whole,sglang,mxfp4,contiguous,,best,,1,8,1,"});
