@@ -200,6 +200,11 @@ StepTotals totals_of(ServedInstance& instance) {
   return out;
 }
 
+MemoryReport report_memory(const PreparedInstance& prepared) {
+  return report_memory(prepared, prepared.policy.rebalance != nullptr ? kMigrationBufferItem : kPrefetchBuffersItem,
+                       prepared.buffers);
+}
+
 // What only one instance can show: that of the last pool.
 void describe_last(const Scenario& s, const PreparedInstance& prepared, RunResult& result) {
   if (prepared.policy.per_step == nullptr) {
@@ -208,8 +213,7 @@ void describe_last(const Scenario& s, const PreparedInstance& prepared, RunResul
       result.extra_copies.push_back(std::ssize(layer.slots) - prepared.plan.experts);
     }
   }
-  result.memory = report_memory(
-      prepared, prepared.policy.rebalance != nullptr ? kMigrationBufferItem : kPrefetchBuffersItem, prepared.buffers);
+  result.memory = report_memory(prepared);
 }
 
 // Where rows are sent once: which tokens told how often experts share one.
@@ -301,6 +305,9 @@ void add_details(const Scenario& s, std::span<ServedInstance> instances, RunResu
   result.warnings = s.warnings;
   result.carried_over = stand_ins(s, instances);
   describe_last(s, last, result);
+  if (result.instances.front().role == InstanceRole::kPrefill) {
+    result.prefill_memory = report_memory(*instances.front().prepared).items;
+  }
   std::vector<StepTotals> all = mapped(instances, [&](ServedInstance& instance) { return totals_of(instance); });
   if (std::string idle = idle_policy(s, instances, all); !idle.empty()) {
     result.warnings.push_back(std::move(idle));

@@ -158,7 +158,8 @@ struct RunResult {
   std::vector<std::int64_t> extra_copies;    // by MoE layer: physical experts over logical ones
   KvStats kv;
   RunSeries series;
-  MemoryReport memory;
+  MemoryReport memory;                     // of the last pool
+  std::vector<MemoryItem> prefill_memory;  // of the fullest GPU that prefills, where others decode
   RebalanceReport rebalance;
   RegroupReport regroup;
   ConservationReport conservation;

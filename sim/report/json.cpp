@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 
 #include "sim/core/mapped.h"
 #include "sim/report/gain_split.h"
@@ -67,8 +68,8 @@ Json instances_of(const RunSummary& run) {
   });
 }
 
-Json memory_of(const RunSummary& run) {
-  return mapped(run.memory, [](const MemoryItem& item) {
+Json memory_of(std::span<const MemoryItem> items) {
+  return mapped(items, [](const MemoryItem& item) {
     return Json{{"memory_item", item.name}, {"memory_gib", to_gib(item.size)}};
   });
 }
@@ -117,7 +118,10 @@ void put_lists_after(Json& out, std::string_view section, const RunSummary& run)
   } else if (section == "time_by_origin") {
     out["carried_over"] = run.carried_over;
     out["warnings"] = run.warnings;
-    out["memory"] = memory_of(run);
+    out["memory"] = memory_of(run.memory);
+    if (!run.prefill_memory.empty()) {
+      out["prefill_memory"] = memory_of(run.prefill_memory);
+    }
   }
 }
 

@@ -110,6 +110,7 @@ RunSummary summarize(const RunResult& run) {
   out.step_kinds = step_kinds(run);
   out.instances = instance_figures(run);
   out.memory = run.memory.items;
+  out.prefill_memory = run.prefill_memory;
   out.warnings = run.warnings;
   out.carried_over = run.carried_over;
   return out;

@@ -42,7 +42,8 @@ struct RunSummary {
   std::vector<std::string> texts = std::vector<std::string>(metrics().size());      // [metric]
   std::vector<StepKindFigures> step_kinds;  // every kind over all instances, then of each pool where there are two
   std::vector<InstanceFigures> instances;
-  std::vector<MemoryItem> memory;         // of the fullest GPU
+  std::vector<MemoryItem> memory;  // of the fullest GPU; of one that decodes, where others prefill
+  std::vector<MemoryItem> prefill_memory;
   std::vector<std::string> warnings;      // settings that the engine would refuse or change
   std::vector<std::string> carried_over;  // what was measured on other hardware, and why that stands in
 

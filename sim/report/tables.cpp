@@ -7,6 +7,8 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -245,9 +247,9 @@ std::string kv_lines(const RunSummary& run) {
                                                takes(kPrefetchBuffersItem) || takes(kMigrationBufferItem));
   std::string out = captioned(
       "KV pool",
-      fmt::format("{} tokens per rank, {} GiB per GPU ({} B per token and GPU); {} % lost to {} ({} GiB per GPU)",
-                  f("kv_tokens_per_rank"), f("kv_pool_gib_per_gpu"), f("kv_bytes_per_token_per_gpu"),
-                  f("kv_lost_to_copies_share"), extras, f("kv_copies_gib_per_gpu")));
+      fmt::format("{}{} tokens per rank, {} GiB per GPU ({} B per token and GPU); {} % lost to {} ({} GiB per GPU)",
+                  run.prefill_memory.empty() ? "" : "decode: ", f("kv_tokens_per_rank"), f("kv_pool_gib_per_gpu"),
+                  f("kv_bytes_per_token_per_gpu"), f("kv_lost_to_copies_share"), extras, f("kv_copies_gib_per_gpu")));
   out += captioned("KV use", fmt::format("peak {} %, mean {} %; full with a request waiting {} % of the busy time",
                                          f("kv_peak_use_share"), f("kv_mean_use_share"), f("kv_full_time_share")));
   if (run.number("prefix_hit_tokens") > 0) {
@@ -298,15 +300,20 @@ std::string regroup_line(const RunSummary& run) {
                                             f("remade_moved_gib"), f("remade_reloaded_gib"), f("remaking_s")));
 }
 
-std::string memory_line(const RunSummary& run) {
+std::string memory_line(std::string_view pool, std::span<const MemoryItem> items) {
   std::string text;
-  for (const MemoryItem& item : run.memory) {
+  for (const MemoryItem& item : items) {
     if (item.size.count() == 0) {
       continue;
     }
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", printable(item.name), fixed(to_gib(item.size), 3));
+    text += fmt::format("{}{} {}", text.empty() ? pool : ", ", printable(item.name), fixed(to_gib(item.size), 3));
   }
   return text.empty() ? "" : captioned("memory, GiB", text);
+}
+
+std::string memory_lines(const RunSummary& run) {
+  const bool apart = !run.prefill_memory.empty();
+  return memory_line("prefill: ", run.prefill_memory) + memory_line(apart ? "decode: " : "", run.memory);
 }
 
 TextTable table_of_one_seed(const Comparison& runs) {
@@ -417,7 +424,7 @@ std::string run_detail(const RunSummary& run, TableStyle style) {
                      requests_line(run), tokens_line(run), steps_line(run) + instances_line(run), latency_table(run),
                      time_table(run), origins_line(run),
                      balancedness_line(run) + exchange_balance_line(run) + rerouted_line(run), link_line(run),
-                     kv_lines(run), rebalance_line(run), regroup_line(run), memory_line(run));
+                     kv_lines(run), rebalance_line(run), regroup_line(run), memory_lines(run));
 }
 
 std::string conclusion_text(const Comparison& runs) {

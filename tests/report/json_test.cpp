@@ -62,6 +62,7 @@ TEST_CASE("summary.json holds the figures of the summary") {
   CHECK(json["kv_transfers"]["transfer_mean_ms"] == 4.0);
   CHECK(json["kv_transfers"]["transfer_wait_mean_ms"] == 1.0);
   CHECK(json["memory"][2].dump() == R"({"memory_item":"kv pool","memory_gib":3.0})");
+  CHECK_FALSE(json.contains("prefill_memory"));
   CHECK(json["busiest_link"]["link_name"] == "node0.nic.out");
   CHECK(json["dispatch_bottleneck"]["dispatch_bottleneck_link"] == "node0.nic.out");
   CHECK(json["dispatch_bottleneck"]["dispatch_bottleneck_s"] == 0.003);

@@ -148,7 +148,13 @@ TEST_CASE("the detail of a run states every group of figures with units") {
   CHECK(has(text, "mean 0.750, worst 0.500 in layer 3, lowest step 0.250; planned 0.950"));
   CHECK(has(text, "node0.nic.out, 10.0 % of its rate on average"));
   CHECK(has(text, "1,600 tokens per rank, 3.000 GiB per GPU (70272 B per token and GPU); 25.0 % lost to copies"));
-  CHECK(has(text, "extra copies 1.000, kv pool 3.000"));
+  CHECK(has(text, "memory, GiB   routed experts 2.000, extra copies 1.000, kv pool 3.000"));
+  RunResult apart = test::sample_run();
+  apart.prefill_memory = {{"routed experts", Bytes(4 * kGiB)}, {"reserves", Bytes(0)}};
+  const std::string pools = run_detail(summarize(apart));
+  CHECK(has(pools, "memory, GiB   prefill: routed experts 4.000\n"));
+  CHECK(has(pools, "memory, GiB   decode: routed experts 2.000, extra copies 1.000, kv pool 3.000"));
+  CHECK(has(pools, "decode: 1,600 tokens per rank"));
   RunResult uneven = test::sample_run();
   uneven.memory.items[1].name = kUnevenExpertsItem;
   const std::string words = std::regex_replace(run_detail(summarize(uneven)), std::regex("\\s+"), " ");

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,7 @@ TEST_CASE("two instances share the requests and report side by side") {
   const Scenario one = small({}), two = small({"deployment={instances: 2, router: least_tokens}"});
   CHECK(two.deployment.router == Router::kLeastTokens);
   const RunResult a = run_policy(one, one.policies[0], {}), b = run_policy(two, two.policies[0], {});
+  CHECK(b.prefill_memory.empty());
   CHECK(b.completed == a.completed);
   CHECK(b.gpus == 2 * a.gpus);
   CHECK(b.detail.gpus == 2 * a.detail.gpus);
@@ -96,6 +99,12 @@ TEST_CASE("prefill and decode pools of their own sizes") {
   REQUIRE(run.instances.size() == 3);
   CHECK(run.instances[0].role == InstanceRole::kPrefill);
   CHECK(run.instances[2].role == InstanceRole::kDecode);
+  // Half as many GPUs hold all experts.
+  const auto experts_of = [](std::span<const MemoryItem> items) {
+    return std::ranges::find(items, kRoutedExpertsItem, &MemoryItem::name)->size;
+  };
+  REQUIRE_FALSE(run.prefill_memory.empty());
+  CHECK(experts_of(run.prefill_memory) == experts_of(run.memory.items) * 2.0);
   // What left by the lanes came in by them: 40 prompts of 700 tokens.
   const auto carried = [&](const std::string& way) {
     Bytes sum{};

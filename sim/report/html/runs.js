@@ -256,12 +256,14 @@ const linkSection = (runs) => {
 
 const memorySection = (runs) => {
   // Items that take memory anywhere, each with one colour in all charts.
-  const itemsOf = (run) => [...run.summary.memory, ...(run.memory?.rows.map(([, item, gib]) => ({ memory_item: item, memory_gib: num(gib) })) ?? [])];
+  const itemsOf = (run) => [...run.summary.memory, ...(run.summary.prefill_memory ?? []), ...(run.memory?.rows.map(([, item, gib]) => ({ memory_item: item, memory_gib: num(gib) })) ?? [])];
   const everything = runs.flatMap(itemsOf), used = new Set(everything.filter((one) => one.memory_gib > 0).map((one) => one.memory_item));
   const items = [...new Set(everything.map((one) => one.memory_item))].filter((item) => used.has(item));
-  const amount = (run, item) => num(run.summary.memory.find((one) => one.memory_item === item)?.memory_gib ?? 0);
-  const node = section("Memory and KV cache",
-    stackedByRun(runs, { title: "Memory of the fullest GPU", term: "memory", y: "GiB", itemName: "memory_item", valueName: "memory_gib" }, items, amount));
+  const accounts = (title, term) => stackedByRun(runs, { title, term, y: "GiB", itemName: "memory_item", valueName: "memory_gib" }, items,
+    (run, item) => num(run.summary[term]?.find((one) => one.memory_item === item)?.memory_gib ?? 0));
+  const apart = runs.some((run) => run.summary.prefill_memory);
+  const node = section("Memory and KV cache", accounts(`Memory of the fullest GPU${apart ? " of a decode instance" : ""}`, "memory"),
+    ...(apart ? [accounts("Memory of the fullest GPU of a prefill instance", "prefill_memory")] : []));
   const having = runs.filter((run) => run.memory);
   if (having.length === 0) node.append(absent("No memory.csv in this folder, so memory is not shown for each GPU."));
   else node.append(chosenChart([{ label: "policy", name: "policy of the memory of every GPU", value: "0", options: having.map((run, i) => [String(i), label(run)]) }], ([i]) => {
