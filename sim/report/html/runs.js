@@ -262,13 +262,14 @@ const memorySection = (runs) => {
   const accounts = (title, term) => stackedByRun(runs, { title, term, y: "GiB", itemName: "memory_item", valueName: "memory_gib" }, items,
     (run, item) => num(run.summary[term]?.find((one) => one.memory_item === item)?.memory_gib ?? 0));
   const apart = runs.some((run) => run.summary.prefill_memory);
-  const node = section("Memory and KV cache", accounts(`Memory of the fullest GPU${apart ? " of a decode instance" : ""}`, "memory"),
+  const where = apart ? " of a decode instance" : "";
+  const node = section("Memory and KV cache", accounts(`Memory of the fullest GPU${where}`, "memory"),
     ...(apart ? [accounts("Memory of the fullest GPU of a prefill instance", "prefill_memory")] : []));
   const having = runs.filter((run) => run.memory);
   if (having.length === 0) node.append(absent("No memory.csv in this folder, so memory is not shown for each GPU."));
   else node.append(chosenChart([{ label: "policy", name: "policy of the memory of every GPU", value: "0", options: having.map((run, i) => [String(i), label(run)]) }], ([i]) => {
     const run = having[Number(i)], t = pivot(run.memory, "memory_item", "gpu", "memory_gib");
-    return chart({ type: "bar", stacked: true, title: `Memory of every GPU: ${label(run)}`, term: "memory_gib", x: "GPU", y: "GiB", labels: t.columns,
+    return chart({ type: "bar", stacked: true, title: `Memory of every GPU${where}: ${label(run)}`, term: "memory_gib", x: "GPU", y: "GiB", labels: t.columns,
       datasets: items.filter((item) => t.rows.includes(item)).map((item) => ({ label: item, item: true, data: t.values[t.rows.indexOf(item)] })),
       data: { names: ["memory_item", "gpu", "memory_gib"], rows: t.rows.flatMap((item, i) => t.columns.map((gpu, j) => [item, gpu, t.values[i][j]])) } });
   }));
