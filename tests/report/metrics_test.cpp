@@ -60,6 +60,7 @@ Names json_keys() {
   RunResult rebalanced = test::sample_run();
   rebalanced.rebalance.active = true;
   rebalanced.regroup.changes = 1;
+  rebalanced.prefill_memory = rebalanced.memory.items;
   add_keys(Json::parse(summary_json(summarize(rebalanced), info)), names);
   add_keys(Json::parse(comparison_json(two_runs(), info)), names);
   add_keys(Json::parse(goodput_json(test::sample_study(), info)), names);
