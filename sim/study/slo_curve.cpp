@@ -17,6 +17,7 @@ constexpr double kServed = 0.95;      // completions of what was offered below w
 constexpr double kMostStep = 4;       // up, between rates without a bracket
 constexpr double kMostDownStep = 4;   // and down
 constexpr std::size_t kFewest = 400;  // 3 / 400 < 1 %: a 99 % share can be told
+constexpr std::size_t kAlone = 100;   // requests that tell what requests alone miss
 constexpr double kReserve = 1.25;     // over the requests that a number in the system asks for
 constexpr double kSteep = 1.0;        // excess between the ends of a bracket from which it is halved
 constexpr double kMargin = 0.1;   // a guess inside a bracket keeps this share of its logarithmic width from the ends
@@ -166,11 +167,24 @@ const LoadPoint* uncontradicted(const SloCurve& curve) {
   return out;
 }
 
+// Latencies fall less and less with the rate: in steady states, by less from here on than from the rate above to this one.
+bool late_alone(const SloCurve& curve, const LoadPoint& failed) {
+  const auto above = std::find_if(curve.probes.begin(), curve.probes.end(), [&](const LoadPoint& p) {
+    return p.offered >= 0.999 * kMostDownStep * failed.offered;
+  });
+  return above != curve.probes.end() && above->stable && failed.stable && failed.slo.decided &&
+         above->slo.excess - failed.slo.excess < failed.slo.excess;
+}
+
 std::optional<SloStep> without_low(const SloCurve& curve, const LoadPoint* failed) {
   if (failed == nullptr) {
     return SloStep{curve.start, std::min(curve.usual, curve.available)};
   }
-  if (failed->offered > lowest_rate(curve) * 1.001) {
+  const double lowest = lowest_rate(curve);
+  if (failed->offered > lowest * 1.001) {
+    if (late_alone(curve, *failed)) {
+      return SloStep{lowest, std::min(curve.available, kAlone)};
+    }
     const double rate = rate_below(curve, *failed);
     return SloStep{rate, requests_below(curve, rate, *failed)};
   }

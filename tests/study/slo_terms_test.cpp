@@ -1,6 +1,4 @@
 // What an SLO may say, and how a run stands to it.
-#include "sim/study/slo.h"
-
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -10,6 +8,7 @@
 #include "sim/core/error.h"
 #include "sim/study/goodput.h"
 #include "sim/study/load_point.h"
+#include "sim/study/slo.h"
 #include "tests/support/errors.h"
 #include "tests/support/fakes.h"
 

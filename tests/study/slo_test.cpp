@@ -248,6 +248,17 @@ TEST_CASE("SLO: one that never holds is an answer; one that overload alone ends 
   CHECK_FALSE(never.slo.holds);
   CHECK(never.slo.rate == 0);
   CHECK(never.slo.limit == "ttft<1s");
+  // As many are late at 5/s as at a quarter of it, so requests alone are asked next, and few of them.
+  REQUIRE(never.curve.size() == 3);
+  CHECK(never.curve[1].offered == doctest::Approx(5.0 / 4));
+  CHECK(never.curve[0].offered == doctest::Approx(5.0 / 1000));
+  CHECK(never.curve[0].requests == 100);
+  // Where these are in time after all, the search goes on above.
+  const RequestTrace more = random_trace(60'000, 6, 10, 10);
+  const SearchTarget rarely = chance_subject(more, [](double rate) { return rate <= 0.02 ? 0.999 : 0.5; });
+  const GoodputSearch low = search_slo(rarely, options_of("ttft<1s"), {.rate = 5, .step = 1.5}, {});
+  CHECK(low.slo.holds);
+  CHECK(low.slo.rate == doctest::Approx(0.02).epsilon(0.02));
 
   // One request at a time in steps of 10 ms, and a bound on gaps that do not exist: capacity ends it, at 100/s.
   const RequestTrace long_trace = random_trace(30'000, 7, 1, 1);
