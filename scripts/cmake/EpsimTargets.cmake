@@ -14,7 +14,7 @@ if(CMAKE_UNITY_BUILD)
   # GB a compiler in place of 1.2.
   target_compile_options(epsim_options INTERFACE
     $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage$<SEMICOLON>--param=ggc-min-heapsize=1048576>)
-  # An eighth of the time goes into checking format strings while compiling: clang's builds and those of single sources do.
+  # g++ spends an eighth of its time on checking format strings; clang's builds and builds of single sources check them.
   target_compile_definitions(epsim_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:FMT_CONSTEVAL=>)
 endif()
 if(EPSIM_WERROR)

@@ -167,7 +167,8 @@ const LoadPoint* uncontradicted(const SloCurve& curve) {
   return out;
 }
 
-// Latencies fall less and less with the rate: in steady states, by less from here on than from the rate above to this one.
+// A guess: latencies fall less and less with the rate, so what is left to gain is at most the last gain. If requests
+// alone meet the SLO after all, the search goes on above.
 bool late_alone(const SloCurve& curve, const LoadPoint& failed) {
   const auto above = std::find_if(curve.probes.begin(), curve.probes.end(), [&](const LoadPoint& p) {
     return p.offered >= 0.999 * kMostDownStep * failed.offered;
