@@ -66,8 +66,8 @@ void StepModel::begin(const StepAt& at, std::span<const RankBatch> ranks, int ba
   shared_beside_ = at.shared_beside;
   std::int64_t tokens = 0;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    tokens_[r] = ranks[r].tokens();
-    decodes_[r] = ranks[r].decode_tokens;
+    tokens_[r] = ranks[r].routed_tokens();
+    decodes_[r] = ranks[r].routed_decodes();
     tokens += tokens_[r];
   }
   costs_.choose_way(tokens_, decodes_);

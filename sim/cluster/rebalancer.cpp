@@ -290,8 +290,8 @@ void Rebalancer::compare(const StepAt& at, std::span<const RankBatch> ranks, con
 
 void Rebalancer::observe(const StepAt& at, std::span<const RankBatch> ranks, const StepCost& cost) {
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    tokens_[r] = ranks[r].tokens();
-    decodes_[r] = ranks[r].decode_tokens;
+    tokens_[r] = ranks[r].routed_tokens();
+    decodes_[r] = ranks[r].routed_decodes();
   }
   double balance = 0;
   for (const LayerTotals& layer : live_.model().totals().layers) {

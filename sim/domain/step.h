@@ -26,9 +26,12 @@ struct RankBatch {
   std::int64_t sequences = 0;      // requests that the step works on
   int decode_queries = 1;          // a token, and its drafts
   std::int64_t padding = 0;        // of decode_tokens, what fills a CUDA graph and no sequence asked for
+  std::int64_t masked = 0;         // of padding, what goes to no expert
 
   double decode_sequences() const { return static_cast<double>(decode_tokens) / decode_queries; }
   std::int64_t tokens() const { return prefill_tokens + decode_tokens; }
+  std::int64_t routed_decodes() const { return decode_tokens - masked; }
+  std::int64_t routed_tokens() const { return tokens() - masked; }
 };
 
 // Planning, prefetch and migration are what policies that act in every step make a step wait for; drafter, what proposes

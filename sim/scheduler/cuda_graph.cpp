@@ -55,6 +55,7 @@ bool replay_padded(const GraphOptions& options, std::span<RankBatch> ranks) {
   for (RankBatch& rank : ranks) {
     rank.padding = *size - rank.tokens();
     rank.decode_tokens += rank.padding;
+    rank.masked = options.mask ? rank.padding : 0;
   }
   return true;
 }

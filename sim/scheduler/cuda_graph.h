@@ -2,7 +2,7 @@
 //
 //   Models : replay where all ranks together or the longest fits a captured size, all padded to it, idle ranks too; gaps as declared.
 //   Ignores: what padding changes in the memory traffic of attention (padded sequences have no context); that padded
-//            tokens may share experts (they are routed like any token).
+//            tokens may share experts (where an engine does not mask them, they are routed like any token).
 #pragma once
 
 #include <span>

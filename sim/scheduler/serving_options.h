@@ -59,6 +59,7 @@ struct GraphOptions {
   // Those of steps with prompts, in piecewise graphs; empty: such steps run kernel by kernel.
   std::vector<std::int64_t> prompt_sizes;
   bool pad = true;     // false: only exact sizes are replayed
+  bool mask = false;   // rows of padding go to no expert
   bool alike = false;  // only where all DP ranks decode as many, an idle one counted as one request
 };
 

@@ -169,6 +169,9 @@ std::int64_t read_graphs(ConfigReader& in, const EngineSite& site, Series series
   read_graph_use(in, kSglangKeys["disable_cuda_graph"], false, site, out);
   const auto largest = in.maybe<std::int64_t>(kSglangKeys["cuda_graph_max_bs"]);
   out.pad = !in.read<bool>(kSglangKeys["disable_cuda_graph_padding"]);
+  // forward_deepep hands num_token_non_padded to the gate, which gives the rows behind no experts (layers/moe/topk.py);
+  // forward_normal does not.
+  out.mask = site.deep_ep;
   const GraphWishes wishes{largest, out.pad, drafts > 0};
   const auto usual = series == Series::k04 ? sglang_graph_sizes(site, wishes) : sglang_0_5_graph_sizes(site, wishes);
   out.sizes = captured_sizes(in, kSglangKeys["cuda_graph_bs"], usual);

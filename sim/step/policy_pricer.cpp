@@ -144,7 +144,8 @@ void PolicyPricer::fill_layer(int l) {
 StepCost PolicyPricer::price(const StepAt& at, std::span<const RankBatch> ranks) {
   model_.begin(at, ranks);
   reader_.set_dedup(model_.costs().dispatch().dedup);
-  const std::vector<std::int64_t> by_rank = mapped(ranks, [&](const RankBatch& batch) { return batch.tokens(); });
+  const std::vector<std::int64_t> by_rank =
+      mapped(ranks, [&](const RankBatch& batch) { return batch.routed_tokens(); });
   model_.stats().step_of(std::accumulate(by_rank.begin(), by_rank.end(), std::int64_t{0}));
   gpu_tokens_ = tokens_by_gpu(by_rank, model_.costs().parallelism());
   player_.set_ranks(0, model_.ranks(), model_.ranks());

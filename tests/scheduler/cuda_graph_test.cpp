@@ -41,6 +41,19 @@ TEST_CASE("a replayed step is padded to a captured size, idle ranks too") {
   }
 }
 
+TEST_CASE("masked rows of padding pass through the layers and go to no expert") {
+  std::vector<RankBatch> batches = decodes({3, 0, 5});
+  GraphOptions masked = graphs(GraphSize::kMax);
+  masked.mask = true;
+  CHECK(replay_padded(masked, batches));
+  const std::int64_t routed[] = {3, 0, 5};
+  for (std::size_t r = 0; r < batches.size(); ++r) {
+    CHECK(batches[r].tokens() == 8);
+    CHECK(batches[r].routed_tokens() == routed[r]);
+    CHECK(batches[r].routed_decodes() == routed[r]);
+  }
+}
+
 TEST_CASE("steps that were not captured run kernel by kernel, unpadded") {
   const auto stays = [](const GraphOptions& options, std::vector<RankBatch> batches) {
     const std::int64_t before = batches[0].tokens();
