@@ -465,6 +465,9 @@ MoeSpec parse_config(const std::string& text, const std::filesystem::path& file,
   out.source = file.string();
   out.hidden = in.integer("hidden_size", 1);
   out.vocab = in.integer("vocab_size", 1);
+  outer.skip("max_position_embeddings");
+  in.skip("max_position_embeddings");
+  out.context = in.integer_or("max_position_embeddings", 1, 0, 1'000'000'000);
   set_layers(in, dialect, out);
   read_experts(in, dialect, out);
   out.attention = read_attention(in, dialect, out);

@@ -25,7 +25,7 @@ constexpr HarmlessKeys kHarmless[] = {
      "transformers_version use_cache return_dict output_attentions output_hidden_states is_encoder_decoder "
      "id2label label2id problem_type torchscript"},
     // tokens and lengths
-    {"bos_token_id eos_token_id pad_token_id max_position_embeddings max_sequence_length model_max_length"},
+    {"bos_token_id eos_token_id pad_token_id max_sequence_length model_max_length"},
     // experts_per_token: num_experts_per_tok again
     {"initial_context_length experts_per_token", "gpt_oss"},
     // images: vision towers are not counted
@@ -137,8 +137,8 @@ int HfObject::integer_or_null(const std::string& key, int smallest, int if_null,
   return has(key) && !given(key) ? if_null : integer(key, smallest, largest);
 }
 
-int HfObject::integer_or(const std::string& key, int smallest, int otherwise) const {
-  return given(key) ? integer(key, smallest) : otherwise;
+int HfObject::integer_or(const std::string& key, int smallest, int otherwise, int largest) const {
+  return given(key) ? integer(key, smallest, largest) : otherwise;
 }
 
 bool HfObject::boolean_or(const std::string& key, bool otherwise) const {

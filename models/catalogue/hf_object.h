@@ -29,7 +29,7 @@ class HfObject {
   // For keys that a config may set to null, which then means `if_null`; the key itself must be there.
   int integer_or_null(const std::string& key, int smallest, int if_null, int largest = 10'000'000) const;
   // For keys that a config may leave out or set to null.
-  int integer_or(const std::string& key, int smallest, int otherwise) const;
+  int integer_or(const std::string& key, int smallest, int otherwise, int largest = 10'000'000) const;
   bool boolean_or(const std::string& key, bool otherwise) const;
   std::string word(const std::string& key) const;
   std::vector<std::string> words(const std::string& key) const;

@@ -36,10 +36,35 @@ void warn_of_graphs(const InstancePool& pool, std::vector<std::string>& out) {
   }
 }
 
-void warn_of_low_latency(const InstancePool& pool, std::vector<std::string>& out) {
+// Of a DP rank in a step of decodes.
+std::int64_t most_decodes(const InstancePool& pool) {
+  const GraphOptions& graphs = pool.serving.graphs;
+  return std::max<std::int64_t>(pool.serving.max_running_requests,
+                                graphs.enabled && !graphs.sizes.empty() ? graphs.sizes.back() : 0);
+}
+
+bool low_latency_decodes(const InstancePool& pool) {
   const DispatchOptions& decodes = pool.dispatch.decode_steps != nullptr ? *pool.dispatch.decode_steps : pool.dispatch;
+  return decodes.network.transport == Transport::kDeepEpLowLatency;
+}
+
+void warn_of_length(const Scenario& s, std::vector<std::string>& out) {
+  std::int64_t longest = 0;
+  for (const Request& r : s.requests.requests) {
+    longest = std::max(longest, std::int64_t{r.input_tokens} + r.output_tokens);
+  }
+  if (s.model.context > 0 && longest > s.model.context) {
+    out.push_back(
+        fmt::format("the longest request has {} tokens, prompt and answer; {} was made for {} "
+                    "(max_position_embeddings), and engines "
+                    "refuse longer ones unless told otherwise.",
+                    longest, s.model.name, s.model.context));
+  }
+}
+
+void warn_of_low_latency(const InstancePool& pool, std::vector<std::string>& out) {
   const std::int64_t of_gpu = find_engine(pool.serving.engine).low_latency_tokens;
-  if (decodes.network.transport != Transport::kDeepEpLowLatency || of_gpu == 0) {
+  if (!low_latency_decodes(pool) || of_gpu == 0) {
     return;
   }
   const std::int64_t most = of_gpu * pool.parallelism.attention_tp;
@@ -50,11 +75,11 @@ void warn_of_low_latency(const InstancePool& pool, std::vector<std::string>& out
         "up to {}. deepep_auto takes the normal kernels for them.",
         of_gpu, most, pool.serving.token_budget));
   }
-  if (pool.serving.max_running_requests > most) {
-    out.push_back(
-        fmt::format("deepep_low_latency takes {} tokens a GPU in SGLang's default, {} a DP rank; {} requests "
-                    "may run at once.",
-                    of_gpu, most, pool.serving.max_running_requests));
+  if (const std::int64_t rows = low_latency_rows(pool); rows > 0) {
+    out.push_back(fmt::format(
+        "deepep_low_latency takes {} tokens a GPU in SGLang's default, {} a DP rank; steps have up to {}. Start SGLang "
+        "with SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK={}, or lower cuda_graph_max_bs and max_running_requests.",
+        of_gpu, most, most_decodes(pool), rows));
   }
 }
 
@@ -118,6 +143,12 @@ bool is_deep_ep(const DispatchOptions& dispatch) {
   return transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency;
 }
 }  // namespace
+
+std::int64_t low_latency_rows(const InstancePool& pool) {
+  const std::int64_t of_gpu = find_engine(pool.serving.engine).low_latency_tokens, gpus = pool.parallelism.attention_tp;
+  const std::int64_t rows = (most_decodes(pool) + gpus - 1) / gpus;
+  return low_latency_decodes(pool) && of_gpu > 0 && rows > of_gpu ? rows : 0;
+}
 
 EngineSite site_of(const ClusterSpec& cluster, int dp_ranks, const DispatchOptions& dispatch, bool fraction_stated,
                    InstanceRole role) {
@@ -200,6 +231,7 @@ void warn_of_idle_settings(const Scenario& s, std::vector<std::string>& out) {
 std::vector<std::string> engine_warnings(const Scenario& s) {
   std::vector<std::string> out;
   warn_of_idle_settings(s, out);
+  warn_of_length(s, out);
   for (const InstancePool& pool : pools_of(s)) {
     std::vector<std::string> own;
     warn_of_graphs(pool, own);

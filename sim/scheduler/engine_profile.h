@@ -141,7 +141,7 @@ struct EngineProfile {
   std::string_view aligned_prompts = {};  // the knob's value that holds prompts until DP ranks have them together
   std::string_view alignment_since = {};  // when engines got that knob, where this version lacks it
   // Tokens that a GPU may send at once in deepep_low_latency (SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK); 0: a whole batch,
-  // by kernels of its own that DeepEP's stand in for.
+  // in chunks, or by kernels of its own that DeepEP's stand in for.
   std::int64_t low_latency_tokens = 128;
   Router router = Router::kRoundRobin;
 };

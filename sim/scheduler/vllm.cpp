@@ -62,6 +62,7 @@ EngineProfile vllm_v1() {
           .layers_in_background = 1,  // distributed/eplb/eplb_state.py: one buffer, emptied at the end of a pass
           .aligned_prompts = "prefill_schedule_interval=2",  // "interval=2 was optimal": vllm pull request 44558
           .alignment_since = "vLLM has it since June 2026 (pull request 44558), 1 by default",
+          .low_latency_tokens = 0,  // in chunks of VLLM_MOE_DP_CHUNK_SIZE (envs.py)
           .router = Router::kLeastRequests};
 }
 

@@ -13,6 +13,7 @@
 #include "models/catalogue/model_catalogue.h"
 #include "sim/cluster/prepare.h"
 #include "sim/scenario/new_scenario.h"
+#include "sim/scenario/engine_defaults.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/capacity_chain.h"
 #include "sim/study/capacity_scenario.h"
@@ -439,7 +440,7 @@ std::vector<PlannedPool> plans_of(const CapacityQuestion& question, const Capaci
     const Transport transport = pool.pool.dispatch.network.transport;
     out.push_back({pool.plan, scenario.model.moe_layer_numbers(), scenario.model.layers,
                    transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency, longest,
-                   pool.serving.kv_blocks * pool.serving.kv_block_tokens});
+                   pool.serving.kv_blocks * pool.serving.kv_block_tokens, low_latency_rows(pool.pool)});
   }
   return out;
 }

@@ -11,8 +11,10 @@ bool before_ep_size(const CapacityDesign& d) { return engine_version(d.engine) =
 
 std::string sglang_command(const LaunchedPool& pool) {
   const CapacityDesign& d = pool.design;
-  std::string out =
-      fmt::format("python3 -m sglang.launch_server --model-path $MODEL --trust-remote-code --tp-size {}", d.gpus);
+  std::string out = pool.low_latency_rows > 0
+                        ? fmt::format("SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK={} ", pool.low_latency_rows)
+                        : "";
+  out += fmt::format("python3 -m sglang.launch_server --model-path $MODEL --trust-remote-code --tp-size {}", d.gpus);
   if (!pool.dense && d.ep_ranks() > 1) {
     out += before_ep_size(d) ? " --enable-ep-moe" : fmt::format(" --ep-size {}", d.ep_ranks());
   }
