@@ -59,7 +59,7 @@ for label in compared:
 #> 4  hot_to_cold   1.124  30.51  37.99  8.558  8.558  0.1246  0.8432      0.340  4,081,589   62.280      0.3
 #> 5  contiguous    1.124  30.68  38.23  8.559  8.559  0.1248  0.8432      0.332  4,093,877   62.468      0.0
 #> Ranked by completed requests/s, highest first; runs within 1 % of the best of their group count as equal and
-#> are ranked by mean TTFT, lowest first, then in the order given.
+#> are ranked by mean end-to-end latency, lowest first, then in the order given.
 #>
 #> hot_to_cold against base: throughput 0.0 % (1.124 against 1.124 requests/s), mean TTFT 0.0 % (30.51 against
 #>   30.50 ms), mean ITL 0.0 % (8.558 against 8.559 ms), mean end-to-end 0.0 % (124.6 against 124.7 ms),

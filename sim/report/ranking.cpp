@@ -23,9 +23,9 @@ double throughput_of(const Comparison& runs, std::size_t policy) {
                                 [](const RunSummary& r) { return !(r.number("completed_requests") > 0); });
   return !none && std::isfinite(rate) ? rate : -1.0;
 }
-double ttft_of(const Comparison& runs, std::size_t policy) {
-  const double ttft = over_seeds(runs, policy, metric("ttft_mean_ms")).mean;
-  return std::isfinite(ttft) ? ttft : std::numeric_limits<double>::infinity();
+double latency_of(const Comparison& runs, std::size_t policy) {
+  const double latency = over_seeds(runs, policy, metric("e2e_mean_ms")).mean;
+  return std::isfinite(latency) ? latency : std::numeric_limits<double>::infinity();
 }
 
 double relative(double first, double run) { return ratio(run, first) - 1; }
@@ -138,10 +138,10 @@ std::string ranking_rule(const Comparison& runs) {
 std::vector<std::size_t> rank_policies(const Comparison& runs) {
   std::vector<std::size_t> order(runs.by_policy.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::vector<double> throughput, ttft;
+  std::vector<double> throughput, latency;
   for (const std::size_t p : order) {
     throughput.push_back(throughput_of(runs, p));
-    ttft.push_back(ttft_of(runs, p));
+    latency.push_back(latency_of(runs, p));
   }
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return throughput[a] > throughput[b]; });
@@ -152,7 +152,8 @@ std::vector<std::size_t> rank_policies(const Comparison& runs) {
       const double rate = throughput[i];
       return best < 0 ? rate >= 0 : rate < best * (1 - kEqualThroughput);
     });
-    std::sort(group, end, [&](std::size_t a, std::size_t b) { return ttft[a] != ttft[b] ? ttft[a] < ttft[b] : a < b; });
+    std::sort(group, end,
+              [&](std::size_t a, std::size_t b) { return latency[a] != latency[b] ? latency[a] < latency[b] : a < b; });
     group = end;
   }
   const auto is_policy = [&](std::size_t p) { return !is_gain_variant(runs.first_seed(p).label); };

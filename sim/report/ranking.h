@@ -13,7 +13,7 @@ namespace epsim {
 inline constexpr double kEqualThroughput = 0.01;
 inline constexpr std::string_view kRankingRule =
     "Ranked by completed requests/s, highest first; runs within 1 % of the best of their group count as equal and are "
-    "ranked by mean TTFT, lowest first, then in the order given.";
+    "ranked by mean end-to-end latency, lowest first, then in the order given.";
 
 // The same, with the policies that are bounds.
 std::string ranking_rule(const Comparison& runs);

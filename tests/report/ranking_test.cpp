@@ -10,11 +10,11 @@
 namespace epsim {
 namespace {
 
-RunSummary run_with(double requests_per_s, double ttft_mean_ms) {
+RunSummary run_with(double requests_per_s, double e2e_mean_ms) {
   RunSummary out;
   out.set("completed_requests", 10);
   out.set("requests_per_s", requests_per_s);
-  out.set("ttft_mean_ms", ttft_mean_ms);
+  out.set("e2e_mean_ms", e2e_mean_ms);
   return out;
 }
 
@@ -26,14 +26,14 @@ TEST_CASE("more requests per second ranks higher") {
   CHECK(rank_policies(one_seed(std::vector{run_with(2.0, 10), run_with(3.0, 99)})) == Order{1, 0});
 }
 
-TEST_CASE("within 1 % the lower mean TTFT ranks higher") {
+TEST_CASE("within 1 % the lower mean end-to-end latency ranks higher") {
   // 99 % of 3 is 2.97, which lies between the two.
   CHECK(rank_policies(one_seed(std::vector{run_with(3.0, 20), run_with(2.98, 10)})) == Order{1, 0});
   CHECK(rank_policies(one_seed(std::vector{run_with(3.0, 20), run_with(2.96, 10)})) == Order{0, 1});
 }
 
 TEST_CASE("groups of equals are cut from the best, so a chain of small steps does not join them all") {
-  // 100 and 99.2 are equal, 98.5 is within 1 % of 99.2 but not of 100, so it ranks below both whatever its TTFT.
+  // 100 and 99.2 are equal, 98.5 is within 1 % of 99.2 but not of 100, so it ranks below both whatever its latency.
   CHECK(rank_policies(one_seed(std::vector{run_with(98.5, 1), run_with(100, 30), run_with(99.2, 20)})) ==
         Order{2, 1, 0});
 }
@@ -77,7 +77,7 @@ TEST_CASE("changes are relative to the first run") {
   second.set("kv_copies_gib_per_gpu", 4.758);
   const auto changed = [&](const char* name) { return change(metric(name), first, second); };
   CHECK(changed("requests_per_s") == 0.25);
-  CHECK(changed("ttft_mean_ms") == -0.25);
+  CHECK(changed("e2e_mean_ms") == -0.25);
   CHECK(changed("kv_tokens_per_rank") == doctest::Approx(-0.19));
   CHECK(changed("kv_copies_gib_per_gpu") == 4.758);
   CHECK(std::isnan(changed("itl_mean_ms")));
