@@ -178,6 +178,7 @@ void Deployment::hand_over(std::size_t from) {
     Route& route = known ? routes_.at(request) : route_to_decoder(request, from, rank);
     route.computed = std::max(route.computed, tokens);
     route.ended = ended;
+    route.ended_at = now_;
     if (route.admitted) {
       transfer(request, route);
     } else if (!known) {
@@ -205,6 +206,7 @@ void Deployment::start_transfers(std::size_t to) {
       EPSIM_CHECK(route.to_instance == static_cast<std::int32_t>(to) && route.to_rank == static_cast<std::int32_t>(r),
                   "a prompt travels to the rank that it was routed to");
       route.admitted = true;
+      result_.transfers.wait_for_memory += route.ended ? to_seconds(now_ - route.ended_at) : Seconds{};
       transfer(*request, route);
     }
   }

@@ -65,6 +65,7 @@ class Deployment {
     std::int64_t computed = 0, sent = 0;  // tokens of the prompt; what has been computed may go
     bool admitted = false;                // the decode rank has set memory aside
     bool ended = false;                   // all of it has been computed
+    Ticks ended_at{};
   };
 
   void on(const StepDone& event);

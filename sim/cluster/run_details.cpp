@@ -312,6 +312,13 @@ void add_details(const Scenario& s, std::span<ServedInstance> instances, RunResu
   if (std::string idle = idle_policy(s, instances, all); !idle.empty()) {
     result.warnings.push_back(std::move(idle));
   }
+  if (result.failed > 0) {
+    result.warnings.push_back(fmt::format(
+        "{} of {} requests failed: hardware was lost, and no instance was left that could serve them, or they "
+        "had been restarted as often as deployment.retry_limit allows. deployment.after_loss says what becomes "
+        "of experts without a copy (docs/execution.md).",
+        result.failed, result.requests.size()));
+  }
   for (std::size_t i = 0; i < instances.size(); ++i) {
     const ServedInstance& instance = instances[i];
     const StepTotals& totals = all[i];

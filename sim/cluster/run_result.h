@@ -60,8 +60,9 @@ struct InstanceTotals {
 struct TransferStats {
   std::int64_t count = 0;
   std::int64_t tokens = 0;
-  Seconds time{};  // on the link, summed over transfers
-  Seconds wait{};  // behind others, where prompts leave and where they arrive
+  Seconds time{};             // on the link, summed over transfers
+  Seconds wait{};             // behind others, where prompts leave and where they arrive
+  Seconds wait_for_memory{};  // of computed prompts, until their decode instance has set memory aside
   struct Carried {
     std::int64_t prompts = 0, tokens = 0;
   };

@@ -47,7 +47,10 @@ void add_kv_traffic(MetricRows& rows) {
             {"transfer_mean_ms", kNumber, kLower,
              [](Run r) { return ratio(r.transfers.time.count() * 1e3, static_cast<double>(r.transfers.count)); }},
             {"transfer_wait_mean_ms", kNumber, kLower,
-             [](Run r) { return ratio(r.transfers.wait.count() * 1e3, static_cast<double>(r.transfers.count)); }}});
+             [](Run r) { return ratio(r.transfers.wait.count() * 1e3, static_cast<double>(r.transfers.count)); }},
+            {"transfer_memory_wait_mean_ms", kNumber, kLower, [](Run r) {
+               return ratio(r.transfers.wait_for_memory.count() * 1e3, static_cast<double>(r.transfers.count));
+             }}});
 }
 
 // Not defined where the policy does not plan again, so that the section is null.

@@ -263,8 +263,10 @@ std::string kv_lines(const RunSummary& run) {
   if (run.number("transfers") > 0) {
     out += captioned(
         "KV transfers",
-        fmt::format("{} of {} tokens in all, {} ms each on average, after {} ms behind others", f("transfers"),
-                    f("transferred_tokens"), f("transfer_mean_ms"), f("transfer_wait_mean_ms")));
+        fmt::format(
+            "{} of {} tokens in all, {} ms each on average, after {} ms for decode memory and {} ms behind others",
+            f("transfers"), f("transferred_tokens"), f("transfer_mean_ms"), f("transfer_memory_wait_mean_ms"),
+            f("transfer_wait_mean_ms")));
   }
   return out;
 }

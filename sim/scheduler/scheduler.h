@@ -112,7 +112,9 @@ class Scheduler {
   virtual void on_idle() {}
 
   // Whether the head of the queue waited for KV blocks in the latest step.
-  bool head_lacks_blocks() const { return head_lacks_blocks_ && !waiting_.empty(); }
+  bool head_lacks_blocks() const {
+    return (head_lacks_blocks_ && !waiting_.empty()) || (!remote_.empty() && !at_request_limit());
+  }
   const KvPool& kv() const { return kv_; }
   RankLoad load() const;
   // Tokens of a request's input that the prefix cache holds.

@@ -220,6 +220,10 @@ TEST_CASE("prompts wait on the prefill instance for memory of the decode instanc
   CHECK(run.completed == 4);
   CHECK(run.transfers.count == 4);
   CHECK(run.kv.peak_blocks <= 21);
+  // The first is computed by 1 ms, travels for 10 and decodes until 20; the second has been computed by 12, and so on.
+  CHECK(run.transfers.wait_for_memory.count() == doctest::Approx(3 * 0.008));
+  CHECK(run.transfers.wait.count() == doctest::Approx(0));
+  CHECK(run.kv.time_full_share > 0);
 }
 
 TEST_CASE("a decode instance short of memory retracts to the host and computes nothing again") {

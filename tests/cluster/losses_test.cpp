@@ -286,6 +286,8 @@ TEST_CASE("without copies a lost GPU takes the instance, and another instance se
   const RunResult bare = run("faults: [{at: 20ms, gpu: 3, lost: true}]\n", "{kind: base}");
   CHECK(bare.failed > 0);
   CHECK(bare.completed + bare.failed == 200);
+  REQUIRE(!bare.warnings.empty());
+  CHECK(bare.warnings.back().starts_with(std::to_string(bare.failed) + " of 200 requests failed: hardware was lost"));
   const std::string two = "deployment: {instances: 2, retry_limit: 1}\n";
   CHECK(run(two + "faults: [{at: 20ms, instance: 0, gpu: 3, lost: true}]\n", "{kind: base}").completed == 200);
   CHECK(run(two + "faults: [{at: 20ms, instance: 1, lost: true}]\n", "{kind: libra}").completed == 200);

@@ -370,6 +370,7 @@ class Run(_Result):
     transferred_tokens: Optional[int]  # tokens
     transfer_mean_ms: Optional[float]  # ms
     transfer_wait_mean_ms: Optional[float]  # ms
+    transfer_memory_wait_mean_ms: Optional[float]  # ms
     rebalance_plans: Optional[int]
     rebalance_taken: Optional[int]
     rebalance_unchanged: Optional[int]
