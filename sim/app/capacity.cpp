@@ -167,7 +167,8 @@ void add_capacity_options(po::options_description& options) {
       {
           {"model", "a name of epsim list models, or a Hugging Face config.json"},
           {"rate", "requests/s to serve, as in 20/s"},
-          {"concurrency", "requests in flight, instead of a rate; the rate follows from the bounds on latency"},
+          {"concurrency",
+           "requests in flight, instead of a rate: clients that send the next request when one has ended"},
           {"times", "factor on the rate, or on a trace's rate"},
           {"time-share", "share of a trace's hours in which the SLO must hold; default 1, the busiest hour too"},
           {"input-tokens", "prompt length of each request"},

@@ -123,16 +123,18 @@ ResultTable prices_table(const CapacityPlan& plan) {
 }
 
 std::string capacity_json(const CapacityPlan& plan, const std::string& version) {
-  nlohmann::ordered_json out{{"format", 1},
-                             {"epsim_version", version},
-                             {"model", plan.model},
-                             {"demand", plan.demand},
-                             {"demand_requests_per_s", plan.rate},
-                             {"demand_slo", name_of(plan.slo)},
-                             {"feasible", plan.feasible},
-                             {"answer", plan.feasible ? recommendation_words(plan) : infeasible_words(plan)},
-                             {"why", plan.feasible ? why_words(plan) : ""},
-                             {"runs_asked", plan.study.runs}};
+  nlohmann::ordered_json out{
+      {"format", 1},
+      {"epsim_version", version},
+      {"model", plan.model},
+      {"demand", plan.demand},
+      {"demand_requests_per_s", plan.in_flight > 0 ? nullptr : nlohmann::ordered_json(plan.rate)},
+      {"demand_in_flight", plan.in_flight > 0 ? nlohmann::ordered_json(plan.in_flight) : nullptr},
+      {"demand_slo", name_of(plan.slo)},
+      {"feasible", plan.feasible},
+      {"answer", plan.feasible ? recommendation_words(plan) : infeasible_words(plan)},
+      {"why", plan.feasible ? why_words(plan) : ""},
+      {"runs_asked", plan.study.runs}};
   for (const ResultTable& table :
        {deployments_table(plan), prices_table(plan), what_ifs_table(plan), candidates_table(plan)}) {
     out[table.name] = json_rows(table);

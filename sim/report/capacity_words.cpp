@@ -19,6 +19,7 @@ namespace epsim {
 namespace {
 
 constexpr std::size_t kShownOptions = 4;
+constexpr const char* kOpen = "too close to tell";  // a verdict that more requests than were run could turn
 
 std::string milliseconds(double seconds) { return rounded(seconds * 1e3) + " ms"; }
 
@@ -69,6 +70,24 @@ std::string design_text(const CapacityDesign& d, bool dense) {
     out += ", " + setting;
   }
   return out;
+}
+
+// The demand: "at 20 requests/s".
+std::string load_text(const CapacityPlan& plan) {
+  return plan.in_flight > 0 ? fmt::format("with {:.4g} requests in flight", plan.in_flight)
+                            : fmt::format("at {:.4g} requests/s", plan.rate);
+}
+
+// What its prices rest on, where more than a little of them was not measured.
+std::string certainty_text(const CapacityOption& option) {
+  constexpr double kLittle = 0.05;
+  const CapacityAnswer& answer = option.whole ? *option.whole : option.answer;
+  const std::string share = answer.extrapolated > kLittle
+                                ? fmt::format("{:.0f} % of its steps' time is extrapolated", 100 * answer.extrapolated)
+                                : "";
+  return share.empty()                 ? ""
+         : answer.carried_over.empty() ? share + "."
+                                       : fmt::format("{}: {}.", share, fmt::join(answer.carried_over, "; "));
 }
 
 std::string money_text(const CapacityPlan& plan, const CapacityCost& cost) {
@@ -234,11 +253,11 @@ std::string terms_words(const CapacityPlan& plan) {
     const CapacityCost& cost = other.costs[other.order.front()];
     if (other.feasible && winner != node && other.costs[plan.order.front()].price &&
         cost.usd_per_hour < plan.costs[plan.order.front()].usd_per_hour) {
-      out += fmt::format("{}{} ({} usd/h, {})", out.empty() ? "" : ", ", winner, money(cost.usd_per_hour),
-                         name_of(*cost.price));
+      out += fmt::format("{}{} x {} ({} usd/h, {})", out.empty() ? "" : ", ", cost.nodes, winner,
+                         money(cost.usd_per_hour), name_of(*cost.price));
     }
   }
-  return out.empty() ? "" : "Cheapest instead: " + out + ".";
+  return out.empty() ? "" : "On other terms of payment another kind of node is cheapest: " + out + ".";
 }
 
 // The instances of its share_of().
@@ -263,10 +282,12 @@ std::string what_if_text(const CapacityPlan& plan) {
   table.add_column({"SLO", ""}, Align::kLeft);
   for (const CapacityWhatIf& asked : option.what_ifs) {
     const LoadPoint& p = asked.answer.point;
-    table.add_row({asked.what, rounded(ms_of(p.ttft_s, &Summary::p99)), rounded(ms_of(p.tpot_s, &Summary::p99)),
-                   verdict_of(plan, asked.answer)});
+    const std::string least = p.slo.holds ? "" : ">";
+    table.add_row({asked.what, least + rounded(ms_of(p.ttft_s, &Summary::p99)),
+                   least + rounded(ms_of(p.tpot_s, &Summary::p99)), verdict_of(plan, asked.answer)});
   }
-  return "\n" + table.render(2) + "  of " + share_text(option) + "\n";
+  return "\n" + table.render(2) + "  of " + share_text(option) +
+         "; >: the run ended once it was clear that the SLO fails\n";
 }
 
 // What fails first as demand grows.
@@ -278,7 +299,9 @@ std::string growth_words(const CapacityPlan& plan, const CapacityOption& option)
       const std::string may =
           held > 0 ? fmt::format("Demand may grow by {:.0f} %; at", 100 * held) : "If demand grows by";
       return fmt::format("{} {:.0f} % {}.", may, 100 * asked.growth,
-                         verdict == "overloaded" ? "instances are overloaded" : verdict);
+                         verdict == "overloaded" ? "instances are overloaded"
+                         : verdict == kOpen      ? "it is " + verdict
+                                                 : verdict);
     }
     held = std::max(held, asked.growth);
   }
@@ -287,18 +310,20 @@ std::string growth_words(const CapacityPlan& plan, const CapacityOption& option)
 
 // Whether slower steps, an instance less or other loads turn the answer.
 std::string fragile_words(const CapacityPlan& plan, const CapacityOption& option) {
-  std::string fails, kept;
+  std::string fails, kept, open;
   for (const CapacityWhatIf& asked : option.what_ifs) {
     if (asked.growth == 0) {
       const std::string verdict = verdict_of(plan, asked.answer);
       const bool holds = asked.answer.point.slo.holds;
       const std::string source = asked.what == kSlower ? ", epsim's mean TPOT error on served points" : "";
-      std::string& list = holds ? kept : fails;
-      list += (list.empty() ? "" : "; ") + asked.what + source + (holds ? "" : ": " + verdict);
+      std::string& list = verdict == kOpen ? open : holds ? kept : fails;
+      list += (list.empty() ? "" : "; ") + asked.what + source + (holds || verdict == kOpen ? "" : ": " + verdict);
     }
   }
-  return (fails.empty() ? "" : "Fragile: " + fails + ".") + (fails.empty() || kept.empty() ? "" : " ") +
-         (kept.empty() ? "" : "The recommended deployment also holds with: " + kept + ".");
+  std::string out = fails.empty() ? "" : "Fragile: " + fails + ".";
+  out += open.empty() ? "" : fmt::format("{}Too close to tell: {}.", out.empty() ? "" : " ", open);
+  const char* space = out.empty() ? "" : " ";
+  return out + (kept.empty() ? "" : fmt::format("{}The recommended deployment also holds with: {}.", space, kept));
 }
 
 std::string options_table(const CapacityPlan& plan) {
@@ -341,11 +366,14 @@ std::string verdict_of(const CapacityPlan& plan, const CapacityAnswer& answer) {
   if (!answer.refused.empty()) {
     return "cannot run";
   }
+  if (!p.slo.holds && (p.slo.excess <= 0 || p.requests == 0)) {
+    return "overloaded";
+  }
+  if (!p.slo.decided) {
+    return kOpen;
+  }
   if (p.slo.holds) {
     return "holds";
-  }
-  if (p.slo.excess <= 0 || p.requests == 0) {
-    return "overloaded";
   }
   const auto limit = static_cast<std::size_t>(p.slo.limit);
   std::vector<std::string> failing{name_of(plan.slo.terms[limit])};
@@ -375,16 +403,15 @@ std::string infeasible_words(const CapacityPlan& plan) {
     const std::string budget = plan.most_usd_per_hour > 0 ? money(plan.most_usd_per_hour) + " usd/h" : "",
                       power = plan.most_watts > 0 ? rounded(plan.most_watts / 1e3) + " kW" : "";
     return fmt::format(
-        "Infeasible: the nearest deployment that holds the SLO at {:.4g} requests/s, {} x {}, costs {} and draws {}; "
-        "the limit is {}.\n",
-        plan.rate, cost.nodes, plan.study.options[nearest].node(),
+        "Infeasible: the nearest deployment that holds the SLO {}, {} x {}, costs {} and draws {}; the limit is {}.\n",
+        load_text(plan), cost.nodes, plan.study.options[nearest].node(),
         cost.price ? money(cost.usd_per_hour) + " usd/h" : "an unknown sum",
         cost.watts > 0 ? rounded(cost.watts / 1e3) + " kW" : "unknown power",
         budget + (budget.empty() || power.empty() ? "" : " and ") + power);
   }
-  std::string out = fmt::format(
-      "Infeasible: no deployment of the search space, of at most {} (--max-nodes), holds {} at {:.4g} requests/s.\n",
-      count_of(plan.most_nodes, "node"), name_of(plan.slo), plan.rate);
+  std::string out =
+      fmt::format("Infeasible: no deployment of the search space, of at most {} (--max-nodes), holds {} {}.\n",
+                  count_of(plan.most_nodes, "node"), name_of(plan.slo), load_text(plan));
   if (plan.study.nearest) {
     const CapacityRow& row = *plan.study.nearest;
     out += fmt::format("Nearest: {}: {}.\n", name_of(row.design), row.reason);
@@ -432,13 +459,16 @@ std::string recommendation_words(const CapacityPlan& plan) {
   const std::string held = option.pools.size() > 1 ? share_text(option) + " hold" : "one instance, at its share, holds";
   const CapacityCost& cost = plan.costs[plan.order.front()];
   return fmt::format(
-      "Rent {} x {} ({} GPU{}): {}; {}{}. At {:.4g} requests/s {} {}. {}{}", cost.nodes, option.node(), cost.gpus,
+      "Rent {} x {} ({} GPU{}): {}; {}{}. {} {} {}. {}{}", cost.nodes, option.node(), cost.gpus,
       cost.gpus == 1 ? "" : "s", pools_text(option), design_text(option.pools.back().design, plan.dense),
       option.spare > 0
           ? fmt::format(" ({} {} spare)", option.spare, option.pools.size() > 1 ? "of each pool" : "of them")
           : "",
-      plan.rate, option.whole ? "the whole deployment holds" : held, kept_text(plan, point_of(option)),
-      money_text(plan, cost), power_text(cost));
+      plan.in_flight > 0
+          ? fmt::format("With {:.4g} requests in flight ({:.4g}/s)", plan.in_flight, rate_of(option, plan))
+          : fmt::format("At {:.4g} requests/s", plan.rate),
+      option.whole ? "the whole deployment holds" : held, kept_text(plan, point_of(option)), money_text(plan, cost),
+      power_text(cost));
 }
 
 namespace {
@@ -447,7 +477,7 @@ std::string reasons(const CapacityPlan& plan) {
   const CapacityOption& option = plan.study.options[plan.order.front()];
   std::string out = next_text(plan);
   for (const std::string& more : {mode_text(plan), growth_words(plan, option), headroom_text(option, plan),
-                                  fragile_words(plan, option), terms_words(plan)}) {
+                                  fragile_words(plan, option), certainty_text(option), terms_words(plan)}) {
     out += (more.empty() || out.empty() ? "" : " ") + more;
   }
   return out;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <iterator>
 #include <limits>
@@ -12,8 +13,8 @@
 
 #include "models/catalogue/model_catalogue.h"
 #include "sim/cluster/prepare.h"
-#include "sim/scenario/new_scenario.h"
 #include "sim/scenario/engine_defaults.h"
+#include "sim/scenario/new_scenario.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/capacity_chain.h"
 #include "sim/study/capacity_scenario.h"
@@ -147,10 +148,9 @@ void search_apart(CapacityRuns& runs, const std::string& node, NodeResult& out) 
   }
 }
 
-// The worst value / allowed, as a logarithm; of what is overloaded nothing bounds it.
-double times_missed(const CapacityAnswer& answer) {
-  const double excess = answer.point.slo.excess;
-  return excess > 0 ? excess : std::numeric_limits<double>::infinity();
+// How far its latencies are above their bounds; of what is overloaded nothing bounds it.
+double times_missed(const CapacityAnswer& answer, const Slo& slo) {
+  return answer.point.slo.excess > 0 ? strain_of(answer.point, slo) : std::numeric_limits<double>::infinity();
 }
 
 // Every node of every instance, and the host that launches its kernels, at such a share of its speed.
@@ -222,11 +222,11 @@ bool is_of_layout(const InputError& error, const CapacityQuestion& question, con
 
 }  // namespace
 
-std::optional<CapacityRow> nearest_of(const std::vector<CapacityRow>& rows) {
+std::optional<CapacityRow> nearest_of(const std::vector<CapacityRow>& rows, const Slo& slo) {
   const CapacityRow* out = nullptr;
   for (const CapacityRow& row : rows) {
     const bool told = row.answer && row.answer->refused.empty() && !row.answer->point.slo.holds;
-    if (told && (out == nullptr || times_missed(*row.answer) < times_missed(*out->answer))) {
+    if (told && (out == nullptr || times_missed(*row.answer, slo) < times_missed(*out->answer, slo))) {
       out = &row;
     }
   }
@@ -323,7 +323,7 @@ CapacityStudy search_with(CapacityRuns& runs) {
     }
   }
   if (out.options.empty()) {
-    out.nearest = nearest_of(out.rows);
+    out.nearest = nearest_of(out.rows, question.options.slo);
   }
   out.runs = runs.runs();
   return out;
@@ -333,14 +333,14 @@ CapacityStudy search_with(CapacityRuns& runs) {
 std::vector<CapacityOption> to_check(const CapacityPlan& plan) {
   std::vector<CapacityOption> out;
   const auto cost = [&](const CapacityOption& option) {
-    const CapacityCost c = cost_of(option, plan.rate, plan.prices);
+    const CapacityCost c = cost_of(option, plan);
     return std::tuple(!c.price, c.usd_per_hour, c.nodes);
   };
   if (plan.feasible && !plan.study.options[plan.order.front()].whole) {
     out.push_back(plan.study.options[plan.order.front()]);
   }
   for (const CapacityOption& close : plan.study.close) {
-    if (!close.whole && within_budget(plan, cost_of(close, plan.rate, plan.prices)) &&
+    if (!close.whole && within_budget(plan, cost_of(close, plan)) &&
         (!plan.feasible || cost(close) < cost(plan.study.options[plan.order.front()]))) {
       out.push_back(close);
     }
@@ -370,7 +370,7 @@ void ask_what_ifs(CapacityRuns& runs, const std::atomic<bool>* stop, CapacityOpt
   }
   run_jobs(all_jobs(option.what_ifs.size()), {.stop = stop}, [&](std::size_t i, const Abandoned&) {
     CapacityWhatIf& asked = option.what_ifs[i];
-    asked.answer = runs.ask(asked.share.pools, asked.share.one_in, option.alone, AskedFor::kInstance, asked.growth);
+    asked.answer = runs.ask(asked.share.pools, asked.share.one_in, option.alone, AskedFor::kLong, asked.growth);
   });
 }
 
@@ -381,13 +381,13 @@ void examine(CapacityRuns& runs, const std::atomic<bool>* stop, CapacityPlan& pl
   CapacityOption& first = plan.study.options[plan.order.front()];
   ask_what_ifs(runs, stop, first,
                [&](const CapacityWhatIf& asked) { return question.check_whole || asked.what == kSlower; });
-  if (question.seeds > 0) {
+  if (question.seeds > 0 && question.in_flight == 0) {
     const DeploymentShare share = share_of(first.pools);
     first.searches = runs.search(share.pools, share.one_in);
   }
   CapacityOption more = first;
   ++more.pools.back().instances;
-  const CapacityCost limit = cost_of(more, plan.rate, plan.prices);
+  const CapacityCost limit = cost_of(more, plan);
   for (std::size_t i = 1; question.check_whole && i < plan.order.size(); ++i) {
     if (plan.costs[plan.order[i]].usd_per_hour < limit.usd_per_hour) {
       ask_what_ifs(runs, stop, plan.study.options[plan.order[i]], [&](const CapacityWhatIf& asked) {
@@ -451,12 +451,23 @@ std::string scenario_of(const CapacityQuestion& question, const CapacityOption& 
     pool.instances += option.spare;
   }
   const CapacityDesign& first = option.pools.front().design;
+  Config config = capacity_scenario(question, pools);
+  if (question.in_flight > 0) {
+    constexpr double kLeast = 1000, kFillings = 10;
+    ConfigReader requests = config.root().section("requests");
+    config.set(
+        fmt::format("requests={{kind: closed_loop, concurrency: {}, count: {}, ramp: {:.4g}s, input_tokens: {}, "
+                    "output_tokens: {}}}",
+                    std::llround(question.in_flight), std::llround(std::max(kLeast, kFillings * question.in_flight)),
+                    option.alone.point.e2e_s.mean, requests.required<std::int64_t>("input_tokens"),
+                    requests.required<std::int64_t>("output_tokens")));
+  }
   const std::string shared =
       first.per_node > 1
           ? fmt::format("# {} instances share a {}: each stands here as a node of its own with {} of the GPUs.\n",
                         first.per_node, first.node, first.gpus)
           : "";
-  return shared + read_scenario(capacity_scenario(question, pools), {}).resolved;
+  return shared + read_scenario(config, {}).resolved;
 }
 
 }  // namespace epsim

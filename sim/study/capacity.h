@@ -34,7 +34,7 @@ void check_values(const CapacityQuestion& question);
 CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityControl& control);
 
 // Of the designs that were run and do not hold, the one that misses its bounds by least; overloads come last.
-std::optional<CapacityRow> nearest_of(const std::vector<CapacityRow>& rows);
+std::optional<CapacityRow> nearest_of(const std::vector<CapacityRow>& rows, const Slo& slo);
 
 // The plan's study and decision. The cheapest deployment is run as a whole, and so is all that would cost less and
 // misses the SLO narrowly at its share; these verdicts take the place of the instances', and the search goes on with

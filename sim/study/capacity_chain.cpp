@@ -149,7 +149,9 @@ CapacityAnswer CapacityChain::ask(const CapacityRow& row, int instances) {
 
 std::string CapacityChain::failure(const CapacityRow& row, const std::string& where) const {
   const LoadPoint& p = row.answer->point;
-  const double each = p.offered / row.answer->instances;
+  const std::string load = question_.in_flight > 0 && row.design.role != InstanceRole::kPrefill
+                               ? fmt::format("with {:.4g} requests in flight each", question_.in_flight / row.instances)
+                               : fmt::format("at {:.4g} requests/s each", p.offered / row.answer->instances);
   const std::string beside = count_of(row.instances, "instance") + (out_.best ? ", " + where + ", " : std::string(" "));
   const bool one = row.instances == 1;
   if (!row.answer->refused.empty()) {
@@ -161,11 +163,14 @@ std::string CapacityChain::failure(const CapacityRow& row, const std::string& wh
                                  ? fmt::format("; its KV pool admits {:.0f} requests", std::floor(room))
                                  : "";
   if (p.slo.excess <= 0) {
-    return fmt::format("{}{} overloaded at {:.4g} requests/s each{}", beside, one ? "is" : "are", each, admits);
+    return fmt::format("{}{} overloaded {}{}", beside, one ? "is" : "are", load, admits);
   }
-  const std::string term = name_of(question_.options.slo.terms[static_cast<std::size_t>(p.slo.limit)]);
-  return fmt::format("{}{} not hold {} at {:.4g} requests/s each: {:.3g} times what is allowed{}", beside,
-                     one ? "does" : "do", term, each, std::exp(p.slo.excess), admits);
+  const SloTerm& term = question_.options.slo.terms[static_cast<std::size_t>(p.slo.limit)];
+  const double is = statistic_of(p, term);
+  return fmt::format("{}{} not hold {} {}: {} over {} requests{}", beside, one ? "does" : "do", name_of(term), load,
+                     std::isfinite(is) ? fmt::format("{:.4g} ms", 1e3 * is)
+                                       : fmt::format("{:.3g} % keep all bounds", 100 * p.slo.attainment),
+                     p.measured_requests, admits);
 }
 
 // Of prefill instances the bounds on TTFT, of decode ones the others: what another pool does is not theirs. None where a

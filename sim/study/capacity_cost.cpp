@@ -28,7 +28,16 @@ std::optional<NodePrice> price_of(const std::string& node, const CapacityPrices&
   return wanted != known.end() ? std::optional(*wanted) : std::nullopt;
 }
 
-CapacityCost cost_of(const CapacityOption& option, double rate, const CapacityPrices& prices) {
+double rate_of(const CapacityOption& option, const CapacityPlan& plan) {
+  if (plan.in_flight <= 0) {
+    return plan.rate;
+  }
+  return option.whole ? option.whole->point.completed : option.answer.point.completed * share_of(option.pools).one_in;
+}
+
+CapacityCost cost_of(const CapacityOption& option, const CapacityPlan& plan) {
+  const double rate = rate_of(option, plan);
+  const CapacityPrices& prices = plan.prices;
   const NodeSpec node = find_node(option.node()).spec;
   const CapacityAnswer& answer = option.whole ? *option.whole : option.answer;
   CapacityCost out;
@@ -60,8 +69,7 @@ bool within_budget(const CapacityPlan& plan, const CapacityCost& cost) {
 }
 
 void decide(CapacityPlan& plan) {
-  plan.costs =
-      mapped(plan.study.options, [&](const CapacityOption& option) { return cost_of(option, plan.rate, plan.prices); });
+  plan.costs = mapped(plan.study.options, [&](const CapacityOption& option) { return cost_of(option, plan); });
   plan.order.resize(plan.costs.size());
   std::iota(plan.order.begin(), plan.order.end(), std::size_t{0});
   const auto key = [&](std::size_t i) {

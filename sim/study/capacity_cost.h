@@ -35,13 +35,12 @@ inline bool power_counts(double most_watts, const CapacityPrices& prices) {
   return most_watts > 0 || prices.usd_per_kwh > 0;
 }
 
-CapacityCost cost_of(const CapacityOption& option, double rate, const CapacityPrices& prices);
-
 // The answer: options with their costs, and which of them to take.
 struct CapacityPlan {
-  std::string model, demand;  // in words
-  bool dense = false;         // the model: it has no experts, and no policy to choose
-  double rate = 0, most_usd_per_hour = 0, most_watts = 0;
+  std::string model, demand;       // in words
+  bool dense = false;              // the model: it has no experts, and no policy to choose
+  double rate = 0, in_flight = 0;  // of the question
+  double most_usd_per_hour = 0, most_watts = 0;
   int most_nodes = 0;
   Slo slo;
   CapacityPrices prices;
@@ -52,6 +51,10 @@ struct CapacityPlan {
   bool feasible = false;  // order.front() may be taken
   std::vector<NodePrice> known_prices;  // of its nodes
 };
+
+// Requests/s that it serves: the demand, or what clients of a closed loop send it.
+double rate_of(const CapacityOption& option, const CapacityPlan& plan);
+CapacityCost cost_of(const CapacityOption& option, const CapacityPlan& plan);
 
 // Whether it costs and draws no more than the plan allows. What costs an unknown sum, or draws unknown power, does not.
 bool within_budget(const CapacityPlan& plan, const CapacityCost& cost);

@@ -58,8 +58,11 @@ DeploymentShare share_of(std::vector<CapacityPool> pools);
 
 struct CapacityQuestion {
   std::string model;
-  bool dense = false;                   // it has no experts, and one policy
-  double rate = 0;                      // requests/s that the deployment is to serve
+  bool dense = false;  // it has no experts, and one policy
+  double rate = 0;     // requests/s that the deployment is to serve
+  // Clients of a closed loop that it is to serve instead; 0: none. `rate` is then the least that they send, where each
+  // request takes as long as its bounds allow.
+  double in_flight = 0;
   std::vector<std::string> settings;    // of every scenario: requests, loads
   GoodputOptions options;               // with the SLO
   std::vector<CapacityDesign> layouts;  // without policies; decode ones need prefill ones of their kind of node
@@ -93,6 +96,8 @@ struct CapacityAnswer {
   std::int64_t kv_tokens = 0;                  // of one instance, of the last pool
   double input_tokens = 0, output_tokens = 0;  // means of the requests
   double held_token_s = 0;                     // of one that is alone: KV tokens that a request holds x seconds, mean
+  double extrapolated = 0;                     // share of the steps' time whose price is
+  std::vector<std::string> carried_over;       // RunResult::carried_over
   std::string refused;                         // why it cannot run at all
 
   bool holds() const { return refused.empty() && point.slo.holds; }

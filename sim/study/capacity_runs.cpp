@@ -21,7 +21,7 @@
 namespace epsim {
 namespace {
 
-constexpr int kAnswerFormat = 10;
+constexpr int kAnswerFormat = 11;
 constexpr std::size_t kAloneRequests = 3;
 constexpr std::size_t kAloneOf = 1000;  // requests of which the shortest is taken
 constexpr double kAloneGap = 10'000;    // seconds between them
@@ -170,13 +170,27 @@ double held_tokens(const RequestTrace& trace, const LoadPoint& alone, InstanceRo
 
 Seconds span_of(const RequestTrace& trace) { return to_seconds(trace.requests.back().arrival); }
 
-// A run that has not ended when as much time again has gone by as its requests took to arrive, and several times what
-// the longest of them takes alone, falls behind: it is cut short there, and `interrupted`.
-RunResult run_until_hopeless(const ReadyDeployment& deployment, const RequestTrace& trace, Seconds longest,
-                             const std::atomic<bool>* stop) {
+// The same requests from so many clients, who begin over `ramp`.
+RequestTrace from_clients(RequestTrace trace, double clients, Seconds ramp) {
+  for (Request& r : trace.requests) {
+    r.arrival = {};
+  }
+  trace.closed_loop = {.concurrency = std::max(1, static_cast<int>(std::lround(clients))), .ramp = to_ticks(ramp)};
+  return trace;
+}
+
+double extrapolated_share(const RunResult& run) {
+  const double total = run.time.total.count();
+  return total > 0 ? run.time.by_origin[static_cast<std::size_t>(Origin::kExtrapolated)].count() / total : 0;
+}
+
+// A run that has not ended when as much time again as `span`, in which its requests should come, has gone by, and
+// several times what the longest of them takes alone, falls behind: it is cut short there, and `interrupted`.
+RunResult run_until_hopeless(const ReadyDeployment& deployment, const RequestTrace& trace, Seconds span,
+                             Seconds longest, const std::atomic<bool>* stop) {
   constexpr Seconds kLeastPatience{30};
   constexpr double kStays = 8;
-  const Seconds patience = 2 * span_of(trace) + kLeastPatience + kStays * longest;
+  const Seconds patience = 2 * span + kLeastPatience + kStays * longest;
   std::atomic<bool> enough{false};
   RunControl control;
   control.stop = &enough;
@@ -256,7 +270,8 @@ double peak_rate(const MoeSpec& model, const GpuSpec& gpu) {
 
 }  // namespace
 
-EPSIM_STORED(CapacityAnswer, point, busy, instances, kv_tokens, input_tokens, output_tokens, held_token_s, refused);
+EPSIM_STORED(CapacityAnswer, point, busy, instances, kv_tokens, input_tokens, output_tokens, held_token_s, extrapolated,
+             carried_over, refused);
 
 CapacityAnswer CapacityRuns::kept(const std::string& what, const std::vector<CapacityPool>& pools, int one_in,
                                   double growth, const std::function<CapacityAnswer()>& run) {
@@ -303,8 +318,11 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, int one
   constexpr const char* kNames[] = {"ask", "prompts", "long", "whole"};
   const bool cut = what == AskedFor::kPrompts, whole = what == AskedFor::kDeployment,
              few = cut || what == AskedFor::kInstance;
+  // Prompts alone come at the highest rate at which clients can send them: each answer takes as long as when it is alone.
+  const double clients = question_.in_flight * (1 + growth) / one_in;
+  const double rate =
+      clients > 0 && cut ? clients / this->alone(pools).point.e2e_s.mean : question_.rate * (1 + growth) / one_in;
   return kept(kNames[static_cast<std::size_t>(what)], pools, one_in, growth, [&] {
-    const double rate = question_.rate * (1 + growth) / one_in;
     GoodputOptions options = question_.options;
     options.min_requests_ratio *= few ? kShareFillings : 1;
     const auto deployment = ready(question_, pools, &plans_, one_in, !whole);
@@ -316,21 +334,27 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, int one
     CapacityAnswer out;
     double missing = std::numeric_limits<double>::infinity();
     for (std::size_t count = first;;) {
-      const RequestTrace trace = trace_at(deployment->scenario, count, cut, rate);
-      const Seconds longest = longest_stay(trace, alone.point);
-      const RunResult run = run_until_hopeless(*deployment, trace, longest, control_.stop);
+      RequestTrace trace = trace_at(deployment->scenario, count, cut, rate);
+      const Seconds longest = longest_stay(trace, alone.point), span = span_of(trace);
+      if (clients > 0 && !cut) {
+        trace = from_clients(std::move(trace), clients, Seconds(alone.point.e2e_s.mean));
+      }
+      const RunResult run = run_until_hopeless(*deployment, trace, span, longest, control_.stop);
       out = answer_of(*deployment);
       if (run.interrupted) {
         out.point.offered = rate;
         out.point.requests = static_cast<std::int64_t>(count);
-        if (count >= most || span_of(trace) > 2 * longest) {
+        if (count >= most || span > 2 * longest) {
           return out;
         }
         count = std::min(most, 3 * count);  // the system had hardly filled
         continue;
       }
       out.point = measured_point(run, rate, options, cut);
+      out.point.offered = clients > 0 && !cut ? out.point.completed : rate;
       out.busy = measured_busy(run, options);
+      out.extrapolated = extrapolated_share(run);
+      out.carried_over = run.carried_over;
       const bool full = out.point.enough_requests || !out.point.slo.holds;
       const bool unclear = fails_by_chance(out.point, missing);
       if (told(out.point) || count >= most || (full && !unclear && count >= usual)) {

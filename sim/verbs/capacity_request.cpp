@@ -67,21 +67,11 @@ double allowed_stay(const Slo& slo, double output_tokens) {
     return e2e > 0 ? std::min(e2e, parts) : parts;
   }
   throw InputError({"", 0, "concurrency"},
-                   "requests in flight are a rate where each may take a known time: bound e2e, or both ttft and tpot.");
+                   "requests in flight need bounds on how long each may take: on e2e, or on both ttft and tpot.");
 }
 
-// Of --rate, or of --concurrency by Little's law: the rate at which as many requests are in flight when each takes as
-// long as the SLO allows. Where the SLO holds at that rate, it does with as many requests in flight: latency grows with
-// both. Nothing without either.
-std::optional<double> read_rate(CapacityGiven& given, const Slo& slo, double output_tokens, std::string& words) {
-  const auto concurrency = given.word("concurrency");
-  if (!concurrency) {
-    return given.word("rate") ? std::optional(given.quantity("rate", "/s", 0)) : std::nullopt;
-  }
-  refuse_if(given.word("rate").has_value(), "concurrency", "name --rate or --concurrency, not both.");
-  const double in_flight = given.number("concurrency", 0, 1), stay = allowed_stay(slo, output_tokens);
-  words = fmt::format("{:g} requests in flight, each of which may take {:.4g} s: ", in_flight, stay);
-  return in_flight / stay;
+std::optional<double> read_rate(CapacityGiven& given) {
+  return given.word("rate") ? std::optional(given.quantity("rate", "/s", 0)) : std::nullopt;
 }
 
 struct TraceHour {
@@ -239,9 +229,13 @@ RateKey rate_key(ConfigReader requests) {
 // The demand as a rate with lengths.
 void read_plain_demand(CapacityGiven& given, CapacityRequest& out, double times, double time_share) {
   CapacityQuestion& q = out.question;
-  std::string in_flight;
   const int input = given.whole("input-tokens", 0, 1), output = given.whole("output-tokens", 0, 1);
-  const auto rate = output > 0 ? read_rate(given, q.options.slo, output, in_flight) : std::nullopt;
+  std::optional<double> rate = read_rate(given);
+  if (given.word("concurrency") && output > 0) {
+    refuse_if(rate.has_value(), "concurrency", "name --rate or --concurrency, not both.");
+    q.in_flight = times * (1 + out.growth) * given.number("concurrency", 0, 1);
+    rate = given.number("concurrency", 0, 1) / allowed_stay(q.options.slo, output);
+  }
   const bool tpot = std::any_of(q.options.slo.terms.begin(), q.options.slo.terms.end(),
                                 [](const SloTerm& term) { return term.metric == LatencyMetric::kTpot; });
   refuse_if(tpot && output == 1, "tpot", "answers of one token have no time per output token.");
@@ -254,7 +248,8 @@ void read_plain_demand(CapacityGiven& given, CapacityRequest& out, double times,
       fmt::format("requests={{kind: poisson, rate: {}/s, count: 1000, input_tokens: {}, output_tokens: {}}}",
                   out.asked_rate * (1 + out.growth), input, output));
   out.plan.demand =
-      in_flight + fmt::format("{:.6g} requests/s of {} input and {} output tokens", out.asked_rate, input, output);
+      fmt::format("{:.6g} {} of {} input and {} output tokens", q.in_flight > 0 ? q.in_flight : out.asked_rate,
+                  q.in_flight > 0 ? "requests in flight" : "requests/s", input, output);
 }
 
 // Requests whose rate follows the clock as a setting, without that.
@@ -290,15 +285,11 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
   refuse_if(generated && time_share < 1, "time_share", kOneRate);
   const RateKey key = generated ? rate_key(written) : RateKey{};
   const TraceHour peak = generated ? TraceHour{.rate = key.rate} : recorded_hour(config, scenario.requests, time_share);
-  double output = 0;
-  for (const Request& r : scenario.requests.requests) {
-    output += r.output_tokens / static_cast<double>(scenario.requests.requests.size());
-  }
-  std::string in_flight;
-  out.asked_rate = times * read_rate(given, q.options.slo, output, in_flight).value_or(peak.rate);
-  out.plan.demand =
-      in_flight + fmt::format("{:.4g} requests/s{} {}", out.asked_rate,
-                              key.at_peak ? ", Poisson arrivals at the peak of" : " as in", scenario.requests.source);
+  refuse_if(given.word("concurrency").has_value(), "concurrency",
+            "requests in flight are of --input-tokens and --output-tokens; a scenario's requests have a rate.");
+  out.asked_rate = times * read_rate(given).value_or(peak.rate);
+  out.plan.demand = fmt::format("{:.4g} requests/s{} {}", out.asked_rate,
+                                key.at_peak ? ", Poisson arrivals at the peak of" : " as in", scenario.requests.source);
   if (!scenario.make_requests) {
     q.settings.push_back(fmt::format("requests.slice_start={:.12g}s", peak.start_s));
     q.settings.push_back(fmt::format("requests.slice_length={:.12g}s", peak.length_s));
@@ -327,7 +318,7 @@ void read_demand(CapacityGiven& given, CapacityRequest& out) {
   own ? read_scenario_demand(given, out, times, time_share) : read_plain_demand(given, out, times, time_share);
   refuse_if(!(out.asked_rate > 0), "rate", "the demand must be above 0.");
   q.rate = out.asked_rate * (1 + out.growth);
-  if (out.growth > 0) {
+  if (out.growth > 0 && q.in_flight == 0) {
     out.plan.demand += fmt::format(", {:.6g} requests/s with {:.4g} % growth", q.rate, 100 * out.growth);
   }
 }
@@ -409,6 +400,7 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
   out.plan.model = q.model;
   out.plan.dense = q.dense;
   out.plan.rate = q.rate;
+  out.plan.in_flight = q.in_flight;
   out.plan.slo = q.options.slo;
   given.finish();
   check_values(q);  // before the study has a folder
@@ -419,6 +411,7 @@ std::string capacity_manifest(const CapacityRequest& request) {
   const CapacityQuestion& q = request.question;
   nlohmann::ordered_json asked{{"model", q.model},
                                {"rate", q.rate},
+                               {"in_flight", q.in_flight},
                                {"settings", q.settings},
                                {"options", goodput_options_json(q.options)},
                                {"requests", {q.first_requests, q.most_requests}},

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "tests/app/process.h"
@@ -337,14 +338,32 @@ TEST_CASE("capacity sizes generated requests for their rate, and those of a day 
 
 TEST_CASE("capacity takes requests in flight, and tells the margin to each bound") {
   const TempDir dir;
-  // 0.1 s to the first token and 15 gaps of 60 ms: a request may take 1 s, so 10 in flight are 10 a second.
   const Outcome told =
       run_epsim(dir,
                 "capacity --model olmoe-1b-7b --dtypes bf16 --concurrency 10 --input-tokens 1024 --output-tokens 16 "
                 "--nodes DGX-H100 --sizes 1 --attention-tp 8 --quick -q --ttft p99=100ms --tpot mean=60ms -o plan");
   REQUIRE_MESSAGE(told.exit_code == 0, told.err);
-  check_contains(told.out, {"10 requests in flight, each of which may take 1 s: 10 requests/s of 1024 input",
-                            "late requests", "ttft.p99<100ms", "tpot.mean<60ms", " +- "});
+  check_contains(told.out, {"for 10 requests in flight of 1024 input", "With 10 requests in flight (", "late requests",
+                            "ttft.p99<100ms", "tpot.mean<60ms", " +- "});
+  check_contains(slurp(dir / "plan/recommended.yaml"), {"kind: closed_loop", "concurrency: 10", "output_tokens: 16"});
+  check_contains(slurp(dir / "plan/capacity.json"),
+                 {R"("demand_requests_per_s": null)", R"("demand_in_flight": 10.0)"});
+}
+
+// At the rate at which 200 requests are in flight where each takes its 20 s + 15 x 12 ms, far fewer are: answers take
+// their time by what is in flight, not by what may be.
+TEST_CASE("a deployment for requests in flight holds the SLO with as many") {
+  const TempDir dir;
+  const Outcome told =
+      run_epsim(dir,
+                "capacity --model olmoe-1b-7b --dtypes bf16 --concurrency 200 --input-tokens 512 --output-tokens 64 "
+                "--nodes DGX-H100 --sizes 1/8 --quick -q --ttft p99=20s --tpot p99=12ms --modes together -o plan");
+  REQUIRE_MESSAGE(told.exit_code == 0, told.err);
+  const Outcome run = run_epsim(dir, "run plan/recommended.yaml -q -o run");
+  REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+  const auto summary = nlohmann::json::parse(slurp(dir / "run/summary.json"));
+  CHECK(summary.dump().find("\"closed_loop_clients\":200") != std::string::npos);
+  CHECK(summary["latency"]["tpot_p99_ms"].get<double>() < 12);
 }
 
 TEST_CASE("capacity takes a file, and the peak hour of a trace") {

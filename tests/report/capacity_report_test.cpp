@@ -18,7 +18,7 @@ CapacityOption option_on(const char* node, int instances) {
   option.answer.input_tokens = option.answer.output_tokens = 100;
   option.answer.point.ttft_s.count = 400;
   option.answer.point.ttft_s.p99 = 0.95;
-  option.answer.point.slo.holds = true;
+  option.answer.point.slo.holds = option.answer.point.slo.decided = true;
   return option;
 }
 
@@ -37,11 +37,12 @@ TEST_CASE("terms of payment under which another node costs least are named") {
   // 8 x 55.04 < 7 x 63.296 on demand, and so with every commitment; to own, 64 x 1.55 > 56 x 1.59.
   const CapacityPlan plan = plan_of("ttft<1s", {option_on("p5.48xlarge", 8), option_on("p5en.48xlarge", 7)});
   CHECK(plan.study.options[plan.order.front()].node() == "p5.48xlarge");
-  test::check_contains(why_words(plan), {"Cheapest instead: p5en.48xlarge (89.04 usd/h, ", " ownership, "});
+  test::check_contains(why_words(plan),
+                       {"another kind of node is cheapest: 7 x p5en.48xlarge (89.04 usd/h, ", " ownership, "});
   // What it costs to own A100s is not known, so that nothing can be cheaper: that of H200s is not named.
   const CapacityPlan a100 = plan_of("ttft<1s", {option_on("p4de.24xlarge", 4), option_on("p5en.48xlarge", 2)});
   CHECK(a100.study.options[a100.order.front()].node() == "p4de.24xlarge");
-  CHECK(why_words(a100).find("Cheapest instead") == std::string::npos);
+  CHECK(why_words(a100).find("another kind of node is cheapest") == std::string::npos);
 }
 
 TEST_CASE("a verdict names every term that fails, the furthest off first") {
@@ -51,6 +52,7 @@ TEST_CASE("a verdict names every term that fails, the furthest off first") {
   answer.point.requests = 400;
   score.excess = 0.3;
   score.limit = 1;
+  score.decided = true;
   // 5 % of the requests are late where 1 % may be; 31 ms of 30; none is late.
   score.terms = {{0.05, 0.01, 0}, {0.031, 0, 0}, {0, 0.01, 0}};
   CHECK(verdict_of(plan, answer) == "tpot.mean<30ms, ttft.p99<2s fail");
@@ -126,7 +128,8 @@ TEST_CASE("what fails first as demand grows is told, and a skew that turns the a
   option.what_ifs.push_back({"experts half again as skewed", 0, {}, option.what_ifs[1].answer});
   option.what_ifs.push_back({"an instance lost", 0, {}, option.what_ifs[1].answer});
   for (const std::size_t fails : {1, 2}) {
-    option.what_ifs[fails].answer.point.slo = {.attainment = 0, .excess = 0.2, .excess_half_width = 0, .limit = 0};
+    option.what_ifs[fails].answer.point.slo = {
+        .attainment = 0, .excess = 0.2, .excess_half_width = 0, .limit = 0, .decided = true};
   }
   const CapacityPlan plan = plan_of("ttft.p99<1s", {option});
   test::check_contains(why_words(plan) + capacity_text(plan),
@@ -135,11 +138,23 @@ TEST_CASE("what fails first as demand grows is told, and a skew that turns the a
                         "The recommended deployment also holds with: an instance", "demand +20 %", "950.0", "holds"});
 }
 
+TEST_CASE("a verdict that more requests could turn is called that") {
+  CapacityOption option = option_on("p5en.48xlarge", 2);
+  option.what_ifs.push_back({"an instance lost", 0, {}, option.answer});
+  option.what_ifs.back().answer.point.requests = 400;
+  option.what_ifs.back().answer.point.slo.decided = false;
+  option.answer.extrapolated = 0.79;
+  option.answer.carried_over = {"kernels (b300): from b200"};
+  test::check_contains(
+      why_words(plan_of("ttft.p99<1s", {option})),
+      {"Too close to tell: an instance lost.", "79 % of its steps' time is extrapolated: kernels (b300): from b200."});
+}
+
 TEST_CASE("an option that holds where the first fails wins there") {
   CapacityOption first = option_on("p4de.24xlarge", 4), other = option_on("p5en.48xlarge", 2);
   CapacityWhatIf asked{"demand +30 %", 0.3, {}, first.answer};
   other.what_ifs = {asked};
-  asked.answer.point.slo = {.attainment = 0, .excess = 0.2, .excess_half_width = 0, .limit = 0};
+  asked.answer.point.slo = {.attainment = 0, .excess = 0.2, .excess_half_width = 0, .limit = 0, .decided = true};
   first.what_ifs = {asked};
   // 4 x 27.44705 over two nodes is 54.89.
   test::check_contains(capacity_text(plan_of("ttft.p99<1s", {first, other})),

@@ -273,7 +273,8 @@ TEST_CASE("what comes nearest is not an overloaded design") {
   CapacityRow misses = overloaded;
   misses.design.nodes = 2;
   misses.answer->point.slo.excess = 0.05;  // of 5 % more than allowed; of what is overloaded it is 0
-  const auto nearest = nearest_of({overloaded, misses, overloaded});
+  misses.answer->point.ttft_s.p99 = 1.05;
+  const auto nearest = nearest_of({overloaded, misses, overloaded}, parse_slo("ttft.p99<1s"));
   REQUIRE(nearest);
   CHECK(nearest->design.nodes == 2);
 }
@@ -321,8 +322,10 @@ TEST_CASE("a deployment's cost is its nodes' prices over the tokens that it serv
   option.answer.input_tokens = 3000;
   option.answer.output_tokens = 1000;
   option.answer.busy = 0.5;
-  CapacityPrices prices;
-  const CapacityCost cost = cost_of(option, 5, prices);
+  CapacityPlan plan;
+  plan.rate = 5;
+  CapacityPrices& prices = plan.prices;
+  const CapacityCost cost = cost_of(option, plan);
   CHECK(cost.gpus == 48);
   CHECK(cost.usd_per_hour == doctest::Approx(6 * 63.296));  // AWS on demand
   CHECK(cost.usd_per_million == doctest::Approx(6 * 63.296 / 3600 / (5 * 4000) * 1e6));
@@ -334,9 +337,14 @@ TEST_CASE("a deployment's cost is its nodes' prices over the tokens that it serv
   CHECK(cost.joules_per_token == doctest::Approx(cost.watts / 20000));
   prices.own = {parse_price("p5en.48xlarge=31.6usd/h")};
   prices.usd_per_kwh = 0.1;
-  CHECK(cost_of(option, 5, prices).usd_per_hour == doctest::Approx(6 * 31.6 + cost.watts / 1000 * 0.1));
+  CHECK(cost_of(option, plan).usd_per_hour == doctest::Approx(6 * 31.6 + cost.watts / 1000 * 0.1));
+  // Clients in a closed loop send what they are answered: 2 requests/s to an instance, of which there are 3.
+  CapacityPlan loop = plan;
+  loop.in_flight = 30;
+  option.answer.point.completed = 2;
+  CHECK(cost_of(option, loop).usd_per_request == doctest::Approx(cost_of(option, plan).usd_per_request * 5 / 6));
   prices.pue = 1.04;
-  CHECK(cost_of(option, 5, prices).watts == doctest::Approx(cost.watts * 1.04 / 1.3));
+  CHECK(cost_of(option, plan).watts == doctest::Approx(cost.watts * 1.04 / 1.3));
   prices.terms = "3y";
   prices.own.clear();
   CHECK(price_of("p5en.48xlarge", prices)->usd_per_hour == 27.34387);
