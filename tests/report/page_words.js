@@ -114,6 +114,14 @@ const grows = (whole) => page({ definitions }, ["capacityWhatIfs"]).capacityWhat
 assert.match(grows(1), /At 0: all instances behind their router/);
 assert.doesNotMatch(grows(0), /all instances/);
 
+// Bars stand at their names: "and" alone is no sign of prefill and decode apart, and no name is there twice.
+const rented = ["2 instances of 1 node with attention TP 8 and EP 1", "1 prefill instance of 1 node with attention TP 8 and 2 decode instances of 1 node with attention TP 8", "1 instance of 1 node with attention TP 8"];
+assert.equal(page({}, ["deploymentNames"]).deploymentNames(rented.map((pools) => ({ node: "n", pools }))).join("; "), "n; n, P/D; n (3)");
+// The unit of a figure stands once in a heading.
+const units = { usd_per_hour: "USD/h", usd_per_node_hour: "USD/h", usd_per_million_tokens: "USD", watts: "W", joules_per_token: "J" };
+const { wordsOf } = page({ definitions: Object.fromEntries(Object.entries(units).map(([name, unit]) => [name, { unit, text: "" }])) }, ["wordsOf"]);
+assert.equal(Object.keys(units).map(wordsOf).join("; "), "cost; cost per node; cost per million tokens; power; energy per token");
+
 // The charts of a reproduction are named in words.
 const figures = { rows: [["a", "p", "near_knee", "itl_mean_ms", 1]], texts: (name) => [figures.rows[0][["setup", "policy", "study", "metric"].indexOf(name)]], numbers: () => [1] };
 assert.equal(page({ definitions }, ["setupBars"]).setupBars(figures, ["p"], "near_knee", "itl_mean_ms").title, "ITL mean: near knee");

@@ -78,12 +78,12 @@ const unitOf = (name) => {
   return known && !["text", "list", "section", "true, false"].includes(known.unit) ? known.unit : "";
 };
 // The name of a figure of metrics.md in words: "knee_requests_per_s" [1/s] is "knee request rate", "kv_pool_gib_per_gpu" [GiB]
-// is "KV pool per GPU". Keys of scenarios stay as they are.
+// is "KV pool per GPU", "usd_per_hour" [USD/h] is "cost". Keys of scenarios stay as they are.
 const unitEndings = { s: "s", ms: "ms", us: "us", GiB: "gib", GB: "GB", "GB/s": "GBps", bytes: "bytes" };
-const spelled = { kv: "KV", ttft: "TTFT", itl: "ITL", tpot: "TPOT", slo: "SLO", e2e: "end-to-end", gpu: "GPU", gpus: "GPUs", dp: "DP" };
+const spelled = { kv: "KV", ttft: "TTFT", itl: "ITL", tpot: "TPOT", slo: "SLO", e2e: "end-to-end", gpu: "GPU", gpus: "GPUs", dp: "DP", usd: "cost", watts: "power", joules: "energy" };
 const wordsOf = (name) => {
   if (name.includes(".")) return name;
-  const parts = name.replace(/(request|token)s_per_s(?=_|$)/, "$1_rate").split("_");
+  const parts = name.replace(/(request|token)s_per_s(?=_|$)/, "$1_rate").replace(unitOf(name).endsWith("/h") ? /(_per)?_hour$/ : "", "").split("_");
   const kept = parts.filter((part) => part !== unitEndings[unitOf(name)]);
   return (kept.length > 0 ? kept : parts).map((part) => spelled[part] ?? part).join(" ");
 };

@@ -26,6 +26,9 @@ const capacityPareto = (rows, x, y, title, note, about) => {
 const capacityBars = (title, note, labels, name, values) => chart({ type: "bar", horizontal: true, title, note, x: "", y: withUnit(wordsOf(name), name), labels,
   datasets: [{ label: wordsOf(name), data: values }], data: { names: ["what", name], rows: labels.map((label, i) => [label, values[i]]) } });
 
+// A name for each deployment, none twice: a bar of a chart stands at its name.
+const deploymentNames = (rows) => rows.map((row) => row.node + (/^\d+ prefill /.test(row.pools) ? ", P/D" : "")).map((name, i, all) => (all.indexOf(name) < i ? `${name} (${i + 1})` : name));
+
 // What the recommended deployment does in other conditions; as demand grows, against the bounds of the SLO.
 const capacityWhatIfs = (plan) => {
   const grown = plan.what_ifs.filter((row) => row.growth_share > 0).map((row) => ({ ...row, about: row.what_if }));
@@ -53,9 +56,9 @@ const capacitySections = (root) => {
   section("What to rent", verdict([plan.answer], plan.why ? [["Why", plan.why]] : [], plan.feasible ? "" : "Infeasible."),
     el("p", {}, `${plan.model} for ${plan.demand}; SLO ${plan.demand_slo}; ${plan.candidates.length} designs, ${plan.runs_asked} runs.`));
   if (plan.deployments.length > 0) {
-    const names = plan.deployments.map((row) => row.node + (row.pools.includes(" and ") ? ", P/D" : "")), priced = plan.deployments.every((row) => row.usd_per_hour !== null);
+    const priced = plan.deployments.every((row) => row.usd_per_hour !== null);
     section("Deployments", capacityTable("The fewest nodes of each kind", plan.deployments, ["node", "pools", "policy", "nodes_of_deployment", "gpus_of_deployment", "usd_per_hour", "usd_per_million_tokens", "usd_per_million_output_tokens", "watts", "joules_per_token", "ttft_p99_ms", "tpot_p99_ms", "price"], { file: "deployments" }),
-      priced ? capacityBars("Cost by deployment", "", names, "usd_per_hour", plan.deployments.map((row) => row.usd_per_hour)) : null,
+      priced ? capacityBars("Cost by deployment", "", deploymentNames(plan.deployments), "usd_per_hour", plan.deployments.map((row) => row.usd_per_hour)) : null,
       capacityPareto(plan.deployments, "ttft_p99_ms", "usd_per_million_output_tokens", "Cost against TTFT", "Each mark is a deployment that holds the SLO.", (row) => row.pools));
   }
   if (plan.prices.length > 0) section("By source of the price", el("p", {}, "The recommended deployment at every price that is known for its nodes."), capacityTable("Prices", plan.prices, ["seller", "price_terms", "as_of", "usd_per_node_hour", "usd_per_hour", "usd_per_million_output_tokens", "source"], { file: "prices" }));

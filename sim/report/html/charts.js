@@ -243,6 +243,12 @@ const readChart = (svg, spec, sets, margin, height) => {
   };
 };
 
+// That an axis does not start at 0, as long as there is room for.
+const startNote = (scale, log, room) => {
+  const start = scale ? scale.domain()[0] : 0, note = `; the axis starts at ${shown(start)}, not at 0`;
+  return log || !(start > 0) ? "" : widthOf(note) < room ? note : "; not from 0";
+};
+
 // spec: {title, note, term, type: "line" | "bar", x, y: names of the axes, labels: categories (without them x is a number),
 // datasets, data: {names, rows}, rules, stacked, horizontal, log, zero, logX, xTicks, zeroX, most, tall, small, near}. A dataset's data are
 // values by label, or points {x, y, low, high, mark, size, hollow, text, about}.
@@ -269,14 +275,15 @@ const drawChart = (svg, spec, width) => {
   if (bars) drawBars(plot, spec, sets, position, value); else drawLines(plot, sets, position, value);
   drawRules(plot, sets, spec.rules ?? [], position, value, across, inside);
   const height = margin.top + inside + 24 + widest * 0.65;
-  const from = value.domain()[0] > 0 && !spec.log ? `; the axis starts at ${shown(value.domain()[0])}, not at 0` : "", how = spec.log ? `${spec.y}, logarithmic` : spec.y;
-  const axisName = (words) => d3.select(svg).append("text").attr("fill", text).attr("text-anchor", "middle").text(words);
-  axisName(spec.horizontal ? spec.y : spec.x + (spec.logX ? ", logarithmic" : "")).attr("x", margin.left + across / 2).attr("y", height + 12);
-  if (!spec.horizontal) {
-    const name = axisName("").attr("transform", `translate(12,${margin.top + inside / 2})rotate(-90)`);
-    name.append("tspan").text(how);
-    if (from) name.append("tspan").attr("fill", mark).text(widthOf(how + from) < inside ? from : "; not from 0");
-  }
+  const axisName = (words, log, scale, room) => {
+    const how = words + (log ? ", logarithmic" : ""), from = startNote(scale, log, room - widthOf(how)), name = d3.select(svg).append("text").attr("text-anchor", "middle");
+    name.append("tspan").attr("fill", text).text(how);
+    if (from) name.append("tspan").attr("fill", mark).text(from);
+    return name;
+  };
+  // Numbers that things have (layers, nodes) need not begin at 0; figures that are compared (`near`) say where they do.
+  (spec.horizontal ? axisName(spec.y, spec.log, value, across) : axisName(spec.x, spec.logX, spec.near && position.ticks && position, across)).attr("x", margin.left + across / 2).attr("y", height + 12);
+  if (!spec.horizontal) axisName(spec.y, spec.log, value, inside).attr("transform", `translate(12,${margin.top + inside / 2})rotate(-90)`);
   readChart(svg, spec, sets, margin, inside);
   return height + 20;
 };
