@@ -20,7 +20,7 @@ const page = (data, names) => {
   const scripts = ["base.js", "head.js", "tables.js", "runs.js", "goodput.js", "sweep.js", "capacity.js", "claims.js"].map((name) => fs.readFileSync(path.join(source, "sim/report/html", name), "utf8"));
   const context = vm.createContext({ document, console, structuredClone: (value) => (value === null ? null : JSON.parse(JSON.stringify(value))) });
   vm.runInContext(fs.readFileSync(d3File, "utf8"), context);
-  return vm.runInContext(`${scripts.join("\n")}\nconst chart = ({ title, note }) => Object.assign(el("p", {}, note), { title });  // in place of charts.js\n({ ${names.join(", ")} })`, context);
+  return vm.runInContext(`${scripts.join("\n")}\nconst chart = ({ title, note }) => Object.assign(el("p", {}, note), { title }), toneOf = () => 0, colour = () => "";  // in place of charts.js\n({ ${names.join(", ")} })`, context);
 };
 
 // Hardware: GPUs of all instances, as many of each node as are used.
@@ -81,6 +81,14 @@ const latencies = (seeds) => {
 };
 assert.match(latencies(2), /Of the run of the first seed/);
 assert.doesNotMatch(latencies(1), /first seed/);
+
+// Over seeds one page has one balance: the mean, in the table with its interval and in the reason; what is of one seed says so.
+const seeded = (policy, balance, [low, high], experts) => ({ folder: policy, compared: { policy, over_seeds: { ...run(policy, 20, [0, 0]).compared.over_seeds, requests_per_s: { mean: experts, difference: { mean: 1, interval95: [0.9, 1.1] } }, balancedness_mean: { mean: balance, interval95: [low, high] } } },
+  summary: { ...run(policy, 20).summary, latency: {}, balancedness: { balancedness_mean: 0.111 }, kv: { kv_lost_to_copies_share: 0, kv_tokens_per_rank: 7 }, time_by_part: { experts_s: 1 / experts }, time_by_origin: {} } });
+const balanceFigures = { definitions: { ...definitions, balancedness_mean: { unit: "", text: "" } }, key_figures: [...key_figures, ["balancedness", "balancedness_mean", "Balance"], ["kv", "kv_tokens_per_rank", "KV room"]] };
+const ofSeeds = (name) => page(balanceFigures, [name])[name]([seeded("fast", 0.9, [0.88, 0.92], 4), seeded("plain", 0.5, [0.49, 0.51], 2)], { ...compared, seeds: [1, 2] }).textContent;
+assert.match(ofSeeds("verdictOf"), /with plain, both under the first seed; balance 0\.500 to 0\.900/);
+assert.match(ofSeeds("resultsTable"), /Means over 2 seeds; of the first seed alone: KV room\..*0\.900 ± 0\.020.*0\.500 ± 0\.010/);
 
 // A split gain: what is switched off, in the order in which it is (gain_split.cpp), and an interaction only where there is one.
 const part = (name) => ({ part: name, requests_per_s: 1, share: 0.1 }), splitWords = (split) => page({ definitions }, ["gainSplitTable"]).gainSplitTable([{ policy: "a", parts: [part("dispatch")], whole: part("whole"), ...split }]).textContent;

@@ -65,15 +65,16 @@ const verdictOf = (runs, comparison) => {
   const gain = best === first ? largestGain(runs, first, Boolean(overload), seedsOf(comparison)) : null;
   const over = best === first ? (gain ? `${label(best)}, which the others are compared with, comes first; ${label(gain.run)} does better in another figure, ${wordsOf(gain.figure[1])} (${changeText(gain)}).` : `No policy does better than ${label(best)}, which the others are compared with.`) :
     even ? `No sure difference between ${label(best)} and ${label(first)} over ${seedsOf(comparison)} seeds: ${figures}.` : `${label(best)} comes first: ${figures}; differences are from ${label(first)}.`;
-  return verdict([over], [["Why", best === first ? (gain ? comparison?.ranking_rule : "") : reasonOf(best, first) + (seedsOf(comparison ?? {}) > 1 ? ", both under the first seed" : "")], ["Cost", cost], ["How sure", surenessOf(runs, comparison)]], warningOf(overload));
+  return verdict([over], [["Why", best === first ? (gain ? comparison?.ranking_rule : "") : reasonOf(best, first, seedsOf(comparison ?? {}))], ["Cost", cost], ["How sure", surenessOf(runs, comparison)]], warningOf(overload));
 };
 
-// The part of a step that falls the most, per completed request, and the balance behind it.
-const reasonOf = (best, first) => {
+// The part of a step that falls the most, per completed request, which is known of the first seed alone, and the balance
+// behind it, as the key figures have it.
+const reasonOf = (best, first, seeds) => {
   const perRequest = (run, part) => (1e3 * num(run.summary.time_by_part[part + "_s"])) / run.summary.requests.completed_requests;
   const gain = (part) => perRequest(first, part) - perRequest(best, part), part = parts().reduce((most, one) => (gain(one) > gain(most) ? one : most));
-  const balance = `balance ${balanceText(num(first.summary.balancedness.balancedness_mean))} to ${balanceText(num(best.summary.balancedness.balancedness_mean))} (mean / max GPU load)`;
-  return gain(part) > 0 ? `${part} take ${shown(perRequest(best, part))} ms of step time per request, ${shown(perRequest(first, part))} with ${label(first)}; ${balance}`.replace("experts take", "expert computation takes").replace(/^(\w+) take /, "$1 takes ") : balance;
+  const balanceOf = (run) => figureOf(run, ["balancedness", "balancedness_mean"]), balance = `balance ${balanceText(balanceOf(first))} to ${balanceText(balanceOf(best))} (mean / max GPU load)`;
+  return gain(part) > 0 ? `${part} take ${shown(perRequest(best, part))} ms of step time per request, ${shown(perRequest(first, part))} with ${label(first)}${seeds > 1 ? ", both under the first seed" : ""}; ${balance}`.replace("experts take", "expert computation takes").replace(/^(\w+) take /, "$1 takes ") : balance;
 };
 const surenessOf = (runs, comparison) => {
   const share = (origin) => num(runs[0].summary.time_by_origin[origin + "_share"]), sure = share("measured") + share("interpolated"), guessed = share("extrapolated") + share("spec_sheet"), given = share("declared");
@@ -85,16 +86,18 @@ const seedsOf = (document) => (Array.isArray(document.seeds) ? document.seeds.le
 const firstSeedNote = (comparison) => (seedsOf(comparison ?? {}) > 1 ? "Of the run of the first seed; the key figures above are means over all seeds." : undefined);
 const seedsText = (document) => (seedsOf(document) > 1 ? `${seedsOf(document)}${Array.isArray(document.seeds) ? ` (${document.seeds.join(", ")})` : ""}` : `1 (seed ${document.seed})`);
 
-// A figure and, below it, its difference from the run compared with.
+// A figure and, below it, its difference from the run compared with; a share or a balance with its own interval instead.
 const resultsTable = (runs, comparison) => {
+  const seeds = seedsOf(comparison ?? {}), ofFirstSeed = shownFigures.filter(([, key]) => !overSeeds(runs[0], key)).map(([, , name]) => name);
+  const means = seeds > 1 ? `Means over ${seeds} seeds${ofFirstSeed.length > 0 ? `; of the first seed alone: ${ofFirstSeed.join(", ")}` : ""}. ± is half a 95 % interval. ` : "";
   const first = runs.find((run) => label(run) === comparison?.compared_with) ?? runs[0], best = comparison && !isEven(runs, comparison) ? runs[0] : null;
   const columns = [{ name: "policy", text: true, show: (row) => el("span", { class: "policy" }, row[0] === (best && label(best)) ? "★ " : "", swatch(row[0]), row[0]) },
     ...shownFigures.map((figure, i) => ({ name: figure[1], label: figure[2], show: (row) => {
-      const run = runs.find((one) => label(one) === row[0]), apart = changeOf(run, first, figure), differs = run === first || isShare({ name: figure[1] }) || figure[1] === "balancedness_mean" ? null : difference(figure[1], apart.share, apart.half);
-      return el("span", {}, cellText({ name: figure[1] }, row[i + 1]), differs);
+      const run = runs.find((one) => label(one) === row[0]), apart = changeOf(run, first, figure), bare = isShare({ name: figure[1] }) || figure[1] === "balancedness_mean", [low, high] = (bare && intervalOf(run, figure)) || [];
+      return el("span", {}, cellText({ name: figure[1] }, row[i + 1]) + (high > low ? ` ± ${((high - low) / 2).toFixed(3)}` : ""), bare || run === first ? null : difference(figure[1], apart.share, apart.half));
     } }))];
   const rows = runs.map((run) => [label(run), ...shownFigures.map((figure) => figureOf(run, figure))]);
-  return table("Key figures", columns, rows, { winner: best ? 0 : -1, note: comparison ? `Small print: difference from ${label(first)}${seedsOf(comparison) > 1 ? "; figures without ± are of the first seed" : ""}. ${comparison.ranking_rule}` : undefined });
+  return table("Key figures", columns, rows, { winner: best ? 0 : -1, note: comparison ? `${means}Small print: difference from ${label(first)}. ${comparison.ranking_rule}` : undefined });
 };
 const swatch = (name) => el("i", { class: "swatch", style: `background:${colour(toneOf(name))}` });
 
