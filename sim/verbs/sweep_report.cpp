@@ -185,8 +185,8 @@ std::string served_alike_text(const ResultTable& results, const ResultTable& win
   const bool none = std::ranges::none_of(winners.rows, [&](const auto& row) { return number_of(row[gain]) > 0; });
   return none && all_keep_up(results)
              ? wrapped(
-                   "No policy wins by requests/s: no point is overloaded, so each serves what is offered. Compare TTFT "
-                   "and ITL; the highest rate within an SLO tells policies apart: --measure goodput --slo "
+                   "No policy wins by requests/s: no point is overloaded, so what is served follows what is offered. "
+                   "Compare TTFT and ITL; the highest rate within an SLO tells policies apart: --measure goodput --slo "
                    "'ttft.p99<2s,tpot.p99<100ms'.",
                    kColumns, 0) +
                    "\n"

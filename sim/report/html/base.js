@@ -83,10 +83,14 @@ const unitEndings = { s: "s", ms: "ms", us: "us", GiB: "gib", GB: "GB", "GB/s": 
 const spelled = { kv: "KV", ttft: "TTFT", itl: "ITL", tpot: "TPOT", slo: "SLO", e2e: "end-to-end", gpu: "GPU", gpus: "GPUs", dp: "DP", usd: "cost", watts: "power", joules: "energy" };
 const wordsOf = (name) => {
   if (name.includes(".")) return name;
+  if (name === "requests_per_s") return "served request rate";  // beside the rate offered
   const parts = name.replace(/(request|token)s_per_s(?=_|$)/, "$1_rate").replace(unitOf(name).endsWith("/h") ? /(_per)?_hour$/ : "", "").split("_");
   const kept = parts.filter((part) => part !== unitEndings[unitOf(name)]);
   return (kept.length > 0 ? kept : parts).map((part) => spelled[part] ?? part).join(" ");
 };
+// Of equal policies the simplest first; each has its own colour where the page has one for it.
+const policyOrder = ["contiguous", "base", "eplb", "craft", "eplb_sglang", "eplb_vllm", "grace", "swift_balancer", "flashlb", "libra", "oracle", "perfect"];
+const policyRank = (name) => (policyOrder.includes(name) ? policyOrder.indexOf(name) : policyOrder.length);
 const sentence = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 const withUnit = (label, name) => (unitOf(name) ? `${label} [${unitOf(name)}]` : label);
 
