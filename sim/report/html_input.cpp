@@ -3,15 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "sim/core/config_json.h"
 #include "sim/core/error.h"
 #include "sim/core/files.h"
 #include "sim/core/refuse.h"
 #include "sim/report/goodput_writer.h"
+#include "sim/report/input_tables.h"
 
 namespace epsim {
 
@@ -83,44 +84,34 @@ std::vector<double> even_quantiles(std::vector<double> values) {
   return out;
 }
 
-std::vector<std::string_view> split(std::string_view line) {
-  std::vector<std::string_view> out;
-  for (std::size_t at = 0, end = 0; end != std::string_view::npos; at = end + 1) {
-    end = line.find(',', at);
-    out.push_back(line.substr(at, end - at));
-  }
-  return out;
+// Of an output folder: other CSV files and scenarios may have these names where it holds more than outputs.
+bool is_output(const fs::path& folder) {
+  return std::ranges::any_of(kDocuments, [&](std::string_view name) { return fs::exists(folder / name); });
 }
 
-// Of a file that epsim wrote: no field of these columns is quoted.
-std::vector<std::pair<std::string, std::vector<double>>> latency_quantiles(const fs::path& file) {
-  std::vector<std::pair<std::string, std::vector<double>>> out;
-  std::ifstream in(file);
-  std::string line;
-  std::getline(in, line);
-  const std::vector<std::string_view> header = split(line);
-  std::vector<std::size_t> columns;
-  for (const std::string_view name : {"ttft_ms", "tpot_ms", "e2e_ms"}) {
-    const auto column = std::find(header.begin(), header.end(), name);
-    if (column != header.end()) {
-      columns.push_back(static_cast<std::size_t>(column - header.begin()));
-      out.emplace_back(name, std::vector<double>{});
-    }
-  }
-  while (std::getline(in, line)) {
-    const std::vector<std::string_view> fields = split(line);
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      const std::string_view field = columns[i] < fields.size() ? fields[columns[i]] : "";
-      double value = 0;
-      if (std::from_chars(field.data(), field.data() + field.size(), value).ec == std::errc{}) {
-        out[i].second.push_back(value);
-      }
-    }
+// Of a run: as many requests as its summary states.
+Columns latency_quantiles(const fs::path& file) {
+  std::size_t rows = 0;
+  Columns out = request_latencies(file, rows);
+  const fs::path summary = file.parent_path() / "summary.json";
+  const Json document = parse(summary, read_file(summary));
+  const Json stated =
+      document.is_object() ? document.value(Json::json_pointer("/requests/offered_requests"), Json()) : Json();
+  if (stated.is_number() && stated != rows) {
+    throw InputError({file.string(), static_cast<int>(rows) + 1, ""},
+                     fmt::format("the file has {} requests, summary.json {}; it is damaged, or of another run.", rows,
+                                 stated.dump()));
   }
   for (auto& [name, values] : out) {
     values = even_quantiles(std::move(values));
   }
   return out;
+}
+
+void check_scenario(const fs::path& file, const std::string& text) {
+  const Json json = Json::parse(yaml_to_json(text, file.string()));
+  refuse_if(!json.is_object(), {file.string(), 1, ""},
+            text.empty() ? "this file is empty; it is damaged." : "this is no scenario; the file is damaged.");
 }
 
 class Collector {
@@ -149,6 +140,9 @@ class Collector {
   void file(const fs::path& entry) {
     const std::string name = entry.filename().string();
     if (name == "requests.csv") {
+      if (!fs::exists(entry.parent_path() / "summary.json")) {
+        return;
+      }
       out_.quantiles.push_back({path_of(entry.parent_path()), latency_quantiles(entry)});
       return;
     }
@@ -165,6 +159,12 @@ class Collector {
     const std::string text = read_file(entry);
     if (document) {
       check_document(entry, text);
+    }
+    if (name.ends_with(".csv") && is_output(entry.parent_path())) {
+      check_table(entry);
+    }
+    if (name == "resolved.yaml" && is_output(entry.parent_path())) {
+      check_scenario(entry, text);
     }
     if (plan) {
       check_plan(entry, text);

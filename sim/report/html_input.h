@@ -43,7 +43,7 @@ inline constexpr std::uintmax_t kMostReportFileBytes = 8u << 20, kMostReportByte
 // Reads what `place` holds: the output of run, compare, goodput, sweep or reproduce, several of them in subfolders
 // (three levels at most), or the file of a plan. Of requests.csv only the quantiles are taken; files
 // that a report does not show (results.h5, steps.csv) are not read. Throws InputError when there is nothing to report
-// on, when a JSON file is damaged or of a format that is not known.
+// on, when a file is damaged or of a format that is not known.
 ReportInput read_report_input(const std::filesystem::path& place);
 
 }  // namespace epsim

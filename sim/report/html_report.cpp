@@ -100,7 +100,7 @@ std::string content_of(const ReportFile& file) {
   return out;
 }
 
-// What the first screen says of a scenario: `resolved.yaml` of each folder. One that cannot be read leaves a gap there.
+// What the first screen says of a scenario: `resolved.yaml` of each folder. One that is not of an output is not checked.
 Json scenarios_of(const ReportInput& input) {
   Json out = Json::object();
   for (const ReportFile& file : input.files) {

@@ -79,7 +79,7 @@ addEventListener("load", () => {
   const readout = loads.length >= 2 && readouts.every((text) => /^layer 0, GPU 1: [0-9.]+$/.test(text));
   const parts = all("section").map((part) => ({ title: part.querySelector("h2").textContent, part }));
   const overTime = parts.filter(({ title }) => title.endsWith("ver time"));
-  const timeAxis = overTime.every(({ part }) => part.querySelectorAll("svg.chart").length === 5);  // folders of older versions have none
+  const timeAxis = overTime.every(({ part }) => part.querySelectorAll("svg.chart").length === 5);
   const studies = parts.filter(({ title }) => ["What the claims are worked out from", "Throughput and TTFT", "Where the time goes near the knee"].includes(title)).map(({ part }) => part.querySelectorAll("svg.chart").length).join(" ");
   const claims = document.getElementById("s1").closest("section"), cells = (at) => [...claims.querySelector("tbody").rows].map((row) => row.children[at].textContent);
   const counted = all(".tile b").slice(0, 3).reduce((sum, tile) => sum + Number(tile.textContent), 0) === cells(0).length && cells(0).includes("C17");

@@ -10,6 +10,7 @@
 
 #include "sim/core/error.h"
 #include "sim/core/files.h"
+#include "sim/core/text.h"
 #include "sim/report/goodput_writer.h"
 #include "sim/report/writer.h"
 #include "tests/report/sample_run.h"
@@ -80,14 +81,17 @@ TEST_CASE("report: maps keep six digits, latencies go in as quantiles, the scena
   write_sample(dir / "out");
   std::ofstream(dir / "out/base/layer_gpu.csv") << "layer,gpu,assignments\n3,0,285353.9766296033\n3,12345678,0.125\n";
   std::ofstream requests(dir / "out/base/requests.csv");
-  requests << "request,ttft_ms\n0,\n";  // one that got no token
+  requests << "request,ttft_ms,tpot_ms,e2e_ms\n0,,,\n";  // one that got no token
   for (int i = 1; i <= 1000; ++i) {
-    requests << i << ',' << 1001 - i << '\n';
+    requests << i << ',' << 1001 - i << ",,\n";
   }
   requests.close();
+  Json summary = Json::parse(read_file(dir / "out/base/summary.json"));
+  summary["requests"]["offered_requests"] = 1001;
+  std::ofstream(dir / "out/base/summary.json") << summary;
   std::ofstream(dir / "out/base/resolved.yaml")
       << "cluster: {node: p4de.24xlarge, nodes: 8}\nserving: {engine: vllm_v1}\n";
-  std::ofstream(dir / "out/eplb/resolved.yaml") << "cluster: [\n";
+  fs::remove(dir / "out/eplb/resolved.yaml");
   ReportInput input = read_report_input(dir / "out");
   input.nodes = {{"p4de.24xlarge", "A100-80", 8}};
   const Json data = data_in(html_report(input, "0.1.0"));
@@ -204,6 +208,41 @@ TEST_CASE("report: what it cannot be made from is refused") {
   refused(dir / "out", {"base/summary.json:2", "not valid JSON"});
   std::ofstream(dir / "out/base/summary.json") << "{\"format\": 2}";
   refused(dir / "out", {"base/summary.json", "format", "2 is not a format"});
+}
+
+TEST_CASE("report: a file that is there but damaged is refused with its name and line") {
+  const test::TempDir dir;
+  write_sample(dir / "out");
+  const fs::path base = dir / "out/base";
+  const std::string requests = read_file(base / "requests.csv"), series = read_file(base / "series.csv");
+  const std::string second = requests.substr(0, requests.find('\n', requests.find('\n') + 1));  // header and a row
+  const auto refused = [&](const char* name, const std::string& content, std::initializer_list<const char*> says) {
+    CAPTURE(content);
+    const std::string whole = read_file(base / name);
+    std::ofstream(base / name) << content;
+    test::check_contains(test::error_of<InputError>([&] { read_report_input(dir / "out"); }).what(), says);
+    std::ofstream(base / name) << whole;
+    read_report_input(dir / "out");
+  };
+  refused("requests.csv", "", {"requests.csv:1", "empty"});
+  refused("requests.csv", second, {"requests.csv:2", "cut short"});
+  refused("requests.csv", second + "\n", {"requests.csv:2", "has 1 requests, summary.json"});
+  refused("requests.csv", second.substr(0, second.rfind(',')) + "\n", {"requests.csv:2", "fields"});
+  refused("requests.csv", replaced(requests, "ttft_ms", "tfft_ms"), {"requests.csv:1", "ttft_ms", "no such column"});
+  refused("requests.csv", requests + replaced("a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a\n", "a", "?"), {"`?` is not a number"});
+  refused("series.csv", "\x1f\x8b garbage\n", {"series.csv:1", "start_s"});
+  refused("series.csv", series + "0,1,2,nan,4,5,6\n", {"series.csv", "queued_requests", "`nan`"});
+  refused("layers.csv", "layer,\"total\nus\"\n1\n", {"layers.csv:3", "1 fields, the header 2"});
+  refused("resolved.yaml", "", {"resolved.yaml:1", "empty"});
+  refused("resolved.yaml", "cluster: [\n", {"resolved.yaml:", "not YAML"});
+  // What is absent is left out; tables of no run may have any content.
+  for (const char* name : {"requests.csv", "series.csv", "layers.csv", "resolved.yaml"}) {
+    fs::remove(base / name);
+  }
+  fs::create_directories(dir / "out/inputs");
+  std::ofstream(dir / "out/inputs/requests.csv") << "start,tokens\n1\n";
+  std::ofstream(dir / "out/inputs/results.csv") << "a\n1,2\n";
+  CHECK(read_report_input(dir / "out").quantiles.size() == 1);
 }
 
 }  // namespace epsim

@@ -33,6 +33,7 @@ assert.match(head({}, {}), /GPUs8 × H100 \(2 × H, in part\)/);  // 2 nodes x 4
 assert.match(head({ deployment: { prefill: { instances: 3 }, decode: { nodes: 1, gpus_per_node: 2 } } }, {}), /GPUs26 × H100 \(7 × H, in part\)/);  // 3 x 2 x 4 + 1 x 1 x 2
 assert.match(head({ deployment: { prefill: { nodes: 1 }, decode: {} }, requests: { kind: "poisson", count: 1 } }, {}), /1 prefill of 1 node \+ 1 decode of 2 nodes.*poisson, 1 request(?!s)/s);
 assert.match(head({ cluster: { node: "H", nodes: 2 } }, {}), /GPUs16 × H100 \(2 × H\)/);
+assert.match(page({}, ["headOf"]).headOf("", "a run", {}).textContent, /^No resolved\.yaml in this folder/);
 assert.match(head({}, { rate: "rates searched" }), /Requestspoisson, rates searched(?!.*200)/);  // a search makes its own
 assert.match(head({}, {}), /at 2\/s, 200 requests/);
 const swept = head({}, { varied: [{ key: "cluster.nodes", values: ["1", "4"] }], gpus: [4, 16] });

@@ -48,7 +48,7 @@ const headOf = (root, what, { rate, seeds, version, varied = [], gpus = [] }) =>
     const names = key.split("."), place = names.slice(0, -1).reduce((node, name) => node?.[name], scenario);
     if (place && typeof place === "object") place[names.at(-1)] = values.join(", ");
   }
-  if (!scenario) { setTitle(`${what}: ${report.title}`); return null; }
+  if (!scenario) { setTitle(`${what}: ${report.title}`); return absent("No resolved.yaml in this folder, so what was simulated is not told."); }
   setTitle(`${modelName(scenario)} on ${hardware}: ${what}`);
   const facts = [["Model", [modelName(scenario), scenario.model?.dtype].filter((text) => text).join(", ")], ["GPUs", hardware], ["Engine", engineName(scenario.serving?.engine)],
     ["Deployment", deploymentText(scenario)], ["Requests", requestsText(scenario, rate)], ["Seeds", seeds], ["Scenario", `${scenario.name ?? report.title}, epsim ${version}`]];

@@ -5,7 +5,7 @@ const seriesFigures = [["running_requests", "Running requests", "requests"], ["q
 
 const overTimeSection = (runs) => {
   const known = runs.filter((run) => run.series?.rows.length > 0);
-  if (known.length === 0) return;
+  if (known.length === 0) { section("Over time", absent("No series.csv with rows in this folder, so there are no curves over time.")); return; }
   const curve = ([name, title, y]) => lines({ title: `${title} over time`, term: name, x: "time [s]", xName: "start_s", y, yName: name, zero: true, zeroX: true, most: name === "kv_use_share" ? 1 : undefined },
     known.map((run) => ({ label: label(run), x: run.series.numbers("start_s"), y: run.series.numbers(name), style: { size: 0, steps: true, thick: 1.5 } })));
   section("Over time", el("p", {}, "Means over stretches of equal length. A queue that grows for as long as requests arrive is overload: latencies then depend on how long that is."),
