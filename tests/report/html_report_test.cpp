@@ -4,10 +4,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "policies/registry.h"
 #include "sim/core/error.h"
 #include "sim/core/files.h"
 #include "sim/core/text.h"
@@ -142,6 +144,12 @@ TEST_CASE("report: a colour for every item of a GPU's memory, and no table break
   }
   CHECK(colours.size() == 12);  // the items of memory.csv, "left over" among them
   CHECK(count(palette, "#") == colours.size());
+  const Json policies = Json::parse("[" + between(html, "const policyOrder = [", "]") + "]");
+  CHECK(policies.size() == colours.size());
+  const std::vector<std::string> kinds = policy_kinds();
+  for (const Json& name : policies) {
+    CHECK(std::ranges::count(kinds, name.get<std::string>()) == 1);
+  }
   CHECK(between(html, "<style>", "</style>").find("anywhere") == std::string::npos);
 }
 

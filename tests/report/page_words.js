@@ -20,7 +20,7 @@ const page = (data, names) => {
   const scripts = ["base.js", "head.js", "tables.js", "runs.js", "goodput.js", "sweep.js", "capacity.js", "claims.js"].map((name) => fs.readFileSync(path.join(source, "sim/report/html", name), "utf8"));
   const context = vm.createContext({ document, console, structuredClone: (value) => (value === null ? null : JSON.parse(JSON.stringify(value))) });
   vm.runInContext(fs.readFileSync(d3File, "utf8"), context);
-  return vm.runInContext(`${scripts.join("\n")}\nconst chart = ({ title, note }) => Object.assign(el("p", {}, note), { title }), toneOf = () => 0, colour = () => "";  // in place of charts.js\n({ ${names.join(", ")} })`, context);
+  return vm.runInContext(`${scripts.join("\n")}\nconst chart = ({ title, note }) => Object.assign(el("p", {}, note), { title }), colour = () => "";  // in place of charts.js\n({ ${names.join(", ")} })`, context);
 };
 
 // Hardware: GPUs of all instances, as many of each node as are used.
@@ -133,6 +133,12 @@ assert.equal(page({}, ["deploymentNames"]).deploymentNames(rented.map((pools) =>
 const units = { usd_per_hour: "USD/h", usd_per_node_hour: "USD/h", usd_per_million_tokens: "USD", watts: "W", joules_per_token: "J" };
 const { wordsOf } = page({ definitions: Object.fromEntries(Object.entries(units).map(([name, unit]) => [name, { unit, text: "" }])) }, ["wordsOf"]);
 assert.equal(Object.keys(units).map(wordsOf).join("; "), "cost; cost per node; cost per million tokens; power; energy per token");
+
+// A policy has its own colour on every page, whatever stands beside it; no two series of a page have one.
+const tones = (...names) => { const { seePolicies, toneOf } = page({}, ["seePolicies", "toneOf"]); seePolicies(names); return [...names, "another"].map(toneOf); };
+const [compareTones, goodputTones] = [tones("mine", "eplb", "base"), tones("base", "contiguous", "eplb", "eplb:kv_free")];
+assert.deepEqual([compareTones[1], compareTones[2]], [goodputTones[2], goodputTones[0]]);
+for (const all of [compareTones, goodputTones]) assert.equal(new Set(all).size, all.length);
 
 // The charts of a reproduction are named in words.
 const figures = { rows: [["a", "p", "near_knee", "itl_mean_ms", 1]], texts: (name) => [figures.rows[0][["setup", "policy", "study", "metric"].indexOf(name)]], numbers: () => [1] };

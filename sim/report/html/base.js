@@ -88,9 +88,20 @@ const wordsOf = (name) => {
   const kept = parts.filter((part) => part !== unitEndings[unitOf(name)]);
   return (kept.length > 0 ? kept : parts).map((part) => spelled[part] ?? part).join(" ");
 };
-// Of equal policies the simplest first; each has its own colour where the page has one for it.
+// Of equal policies the simplest first. As many as the palette has colours: each keeps its own from page to page.
 const policyOrder = ["contiguous", "base", "eplb", "craft", "eplb_sglang", "eplb_vllm", "grace", "swift_balancer", "flashlb", "libra", "oracle", "perfect"];
 const policyRank = (name) => (policyOrder.includes(name) ? policyOrder.indexOf(name) : policyOrder.length);
+// A series has one colour, mark and dash on the whole page: those of its place here. Policies that are seen first come
+// to their own; other series take those that are free.
+const seriesSeen = [];
+const seePolicies = (names) => {
+  for (const name of [...names].sort((a, b) => policyRank(a) - policyRank(b)).filter((one) => !seriesSeen.includes(one))) {
+    let at = policyRank(name) < policyOrder.length ? policyRank(name) : 0;
+    while (at in seriesSeen) ++at;
+    seriesSeen[at] = name;
+  }
+};
+const toneOf = (name) => { seePolicies([name]); return seriesSeen.indexOf(name); };
 const sentence = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 const withUnit = (label, name) => (unitOf(name) ? `${label} [${unitOf(name)}]` : label);
 

@@ -6,10 +6,6 @@
 const palette = ["#0979ac", "#f98729", "#b32b26", "#9c72dc", "#01b2c7", "#9b7318", "#039264", "#96287f", "#5844b1", "#1f6603", "#665852", "#6dba60"];
 const dashes = ["", "6 3", "2 2", "8 3 2 3"];
 const marks = [d3.symbolCircle, d3.symbolSquare, d3.symbolTriangle, d3.symbolDiamond, d3.symbolCross, d3.symbolWye];
-// A series has one colour, mark and dash on the whole page: those of its place in this list. Policies come first.
-const seriesSeen = [];
-const seePolicies = (names) => { for (const name of names) if (!seriesSeen.includes(name)) seriesSeen.push(name); };
-const toneOf = (name) => { seePolicies([name]); return seriesSeen.indexOf(name); };
 const colour = (tone) => palette[tone % palette.length];
 // Parts of a whole (layer parts, memory items) have pale colours, which no series has, one each on the whole page.
 const itemColours = [...d3.schemeSet3, ...d3.schemeSet2.filter((one) => one !== "#e78ac3")];
