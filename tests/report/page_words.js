@@ -134,6 +134,11 @@ const units = { usd_per_hour: "USD/h", usd_per_node_hour: "USD/h", usd_per_milli
 const { wordsOf } = page({ definitions: Object.fromEntries(Object.entries(units).map(([name, unit]) => [name, { unit, text: "" }])) }, ["wordsOf"]);
 assert.equal(Object.keys(units).map(wordsOf).join("; "), "cost; cost per node; cost per million tokens; power; energy per token");
 
+// Marks are explained where they are drawn: the probe at 9/s is far above 1.5 x 2/s.
+const { probesNote } = page({}, ["probesNote"]), probe = (rate, stable, seed = "1") => ({ rate, stable, seed });
+assert.equal(probesNote([probe(2, true), probe(9, false)], []), "A colour per policy. Rates far above every steady one are in the tables alone.");
+assert.equal(probesNote([probe(2, true), probe(2.5, false, "2")], [{}]), "A colour per policy, a dash per seed. Stars are knees. Crosses are rates at which the run was not steady.");
+
 // A policy has its own colour on every page, whatever stands beside it; no two series of a page have one.
 const tones = (...names) => { const { seePolicies, toneOf } = page({}, ["seePolicies", "toneOf"]); seePolicies(names); return [...names, "another"].map(toneOf); };
 const [compareTones, goodputTones] = [tones("mine", "eplb", "base"), tones("base", "contiguous", "eplb", "eplb:kv_free")];

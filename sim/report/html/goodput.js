@@ -26,6 +26,10 @@ const near = (probes) => {
   return probes.filter((p) => p.rate <= most);
 };
 
+// What the marks are, of those that are drawn.
+const probesNote = (probes, stars) => [new Set(probes.map((p) => p.seed)).size > 1 ? "A colour per policy, a dash per seed." : "A colour per policy.", stars.length > 0 ? "Stars are knees." : "",
+  near(probes).some((p) => !p.stable) ? "Crosses are rates at which the run was not steady." : "", near(probes).length < probes.length ? "Rates far above every steady one are in the tables alone." : ""].filter((text) => text).join(" ");
+
 // One figure of every run against the rate offered: a colour per policy, a dash per seed. Crosses are runs that were not steady.
 // stars: [{policy, seed, x, y}].
 const againstRate = (probes, valueOf, stars, spec) => {
@@ -35,7 +39,7 @@ const againstRate = (probes, valueOf, stars, spec) => {
     data: shownProbes.filter((p) => p.policy === policy && p.seed === seed).sort((a, b) => a.rate - b.rate)
       .map((p) => ({ x: p.rate, y: valueOf(p), mark: p.stable ? undefined : cross, size: p.stable ? 4 : 5, about: [seed ? `seed ${seed}` : "", p.stable ? "" : "not steady"].filter((text) => text).join(", ") })) })));
   const marked = stars.filter((star) => Number.isFinite(star.y)).map((star) => ({ label: star.policy, unlisted: true, line: false, data: [{ x: star.x, y: star.y, mark: d3.symbolStar, size: 11, about: spec.starText }] }));
-  return chart({ type: "line", near: true, zeroX: true, x: "offered load [requests/s]", ...spec, datasets: [...datasets, ...marked],
+  return chart({ type: "line", near: true, x: "offered load [requests/s]", ...spec, datasets: [...datasets, ...marked],
     data: { names: ["policy", "seed", "offered_requests_per_s", spec.yName, "stable"], rows: probes.map((p) => [p.policy, p.seed, p.rate, valueOf(p), p.stable ? 1 : 0]) } });
 };
 
@@ -44,8 +48,10 @@ const kneesOf = (byK) => (byK?.has("knee_searched") ? d3.range(byK.rows.length).
   .map((i) => ({ policy: branchOf(byK.texts("policy")[i], byK.has("aligned") && byK.numbers("aligned")[i] === 1, false), seed: byK.texts("seed")[i], x: byK.numbers("knee_requests_per_s")[i], y: byK.numbers("knee_ttft_mean_ms")[i] })) : []);
 
 // The TTFT curves of a study's folder.
-const studyCurves = (root, title) => againstRate(probesOf(null, csvFile(join(root, "curve.csv"))), (p) => p.ttft.mean, kneesOf(csvFile(join(root, "goodput.csv"))),
-  { title, term: "measured_ttft_mean_ms", yName: "ttft_mean_ms", y: "mean TTFT [ms]", log: true, tall: true, starText: "knee", note: "Stars are knees. Crosses are rates at which the run was not steady." });
+const studyCurves = (root, title) => {
+  const probes = probesOf(null, csvFile(join(root, "curve.csv"))), stars = kneesOf(csvFile(join(root, "goodput.csv")));
+  return againstRate(probes, (p) => p.ttft.mean, stars, { title, term: "measured_ttft_mean_ms", yName: "ttft_mean_ms", y: "mean TTFT [ms]", log: true, tall: true, starText: "knee", note: probesNote(probes, stars) });
+};
 
 // A latency against the rate, at each statistic that the SLO bounds, else its mean; the bound is a line.
 const latencyCurves = (study, probes, metric, stars) => {
@@ -86,7 +92,7 @@ const goodputSections = (root) => {
   const finite = study.policies.filter((p) => Number.isFinite(estimate(of(p)))), best = study.verdict?.policy ?? finite.sort((a, b) => estimate(of(b)) - estimate(of(a)))[0]?.policy;
   const seeds = `${study.method.seeds}${study.method.same_requests ? ", the same requests for all policies" : ""}`;
   const sure = study.method.seeds > 1 ? `${study.method.seeds} seeds; ± is half the width of the 95 % interval of the mean` : "one seed, so no interval: --seeds 3 gives one";
-  const node = section("Results", headOf(root, `${slo ? `rate within ${study.slo.text}` : "goodput"} of ${study.policies.map((p) => p.policy).join(", ")}`, { seeds, version: study.epsim_version, rate: "rates searched" }),
+  const node = section("Results", headOf(root, `request rate of ${study.policies.map((p) => p.policy).join(", ")} ${slo ? `within the SLO ${study.slo.text}` : "at the knee"}`, { seeds, version: study.epsim_version, rate: "rates searched" }),
     verdict([study.verdict?.text ?? study.conclusions.find((words) => words.startsWith(`${best} `)) ?? `No policy serves more than ${best}.`], [["SLO", study.slo?.text], ["How sure", sure], ["Method", study.method.rate_rule ?? study.method.knee_rule]]), goodputTable(study, slo, best));
   const bars = study.policies.map((p) => ({ policy: p.policy, y: estimate(of(p)), half: halfWidth(of(p)) }));
   const rateBars = chart({ type: "bar", stacked: true, title: slo ? "Highest rate at which the SLO holds" : "Request rate at the knee", term: name, x: "policy", y: "requests/s", labels: bars.map((b) => b.policy),
@@ -99,7 +105,7 @@ const goodputSections = (root) => {
   if (split) node.append(split);
   if (study.conclusions.length > 0) node.append(el("details", { open: !study.verdict && study.conclusions.length > 1 }, el("summary", {}, "Every comparison in words"), ...study.conclusions.map((words) => el("p", {}, words)), el("p", { class: "note" }, study.method.measured_part_rule)));
   section("Against the offered load", probes.length === 0 ? absent("No curve.csv and goodput.csv in this folder, so there are no curves.") :
-    el("p", { class: "note" }, "A colour per policy, a dash per seed. Crosses are rates at which the run was not steady" + (slo ? "" : "; stars are knees") + (near(probes).length < probes.length ? "; those far above every steady rate are in the tables alone." : ".")),
+    el("p", { class: "note" }, probesNote(probes, stars)),
     el("div", { class: "grid" }, rateBars, ...attained, ...(probes.length > 0 ? [...latencyCurves(study, probes, "ttft", stars), ...latencyCurves(study, probes, "tpot", []), ...(study.slo?.terms?.some((t) => t.metric === "e2e") ? latencyCurves(study, probes, "e2e", []) : [])] : [])));
   if (study.policies.every((p) => p.sensitivity)) {
     const sensitivity = (pick, title, yName, words) => lines({ title, term: yName, x: "k", xName: "k", y: withUnit(words, yName), yName },

@@ -88,7 +88,7 @@ const sweepCurves = (root, sweep, results) => {
   const stars = results.has("knee_ttft_mean_ms") ? d3.range(results.rows.length).filter((i) => points.includes(results.texts("point")[i]))
     .map((i) => ({ policy: labels.get(results.texts("point")[i]), x: results.numbers("knee_requests_per_s")[i], y: results.numbers("knee_ttft_mean_ms")[i] })) : [];
   const node = section("Against the offered load", againstRate(probes, (p) => p.ttft.mean, stars, { title: "TTFT against offered load, by point", term: "measured_ttft_mean_ms", yName: "ttft_mean_ms", y: "mean TTFT [ms]", log: true, tall: true, starText: "knee",
-    note: "Stars are knees; crosses are rates at which the run was not steady." }));
+    note: probesNote(probes, stars) }));
   if (points.length < new Set(curve.texts("point")).size) node.append(absent(`Only the first ${most} points are drawn; curve.csv has all of them.`));
 };
 
