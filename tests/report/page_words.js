@@ -134,6 +134,11 @@ const units = { usd_per_hour: "USD/h", usd_per_node_hour: "USD/h", usd_per_milli
 const { wordsOf } = page({ definitions: Object.fromEntries(Object.entries(units).map(([name, unit]) => [name, { unit, text: "" }])) }, ["wordsOf"]);
 assert.equal(Object.keys(units).map(wordsOf).join("; "), "cost; cost per node; cost per million tokens; power; energy per token");
 
+// One vocabulary: the table of a search says which policy the answer's words mean; the head of a comparison has ITL, as the terminal.
+const { goodputTable } = page({ definitions }, ["goodputTable"]), searched = (policy) => ({ policy, slo_requests_per_s: 1 });
+assert.match(goodputTable({ method: { seeds: 1 }, compared_with: "contiguous", policies: ["contiguous", "base", "eplb"].map(searched) }, true, "eplb").textContent, /contiguousload balancing off.*baseplacement alone.*★ eplb/);
+assert.match(lost([whole]), /mean TTFT of \S+ ms and a mean ITL of/);
+
 // Marks are explained where they are drawn: the probe at 9/s is far above 1.5 x 2/s.
 const { probesNote } = page({}, ["probesNote"]), probe = (rate, stable, seed = "1") => ({ rate, stable, seed });
 assert.equal(probesNote([probe(2, true), probe(9, false)], []), "A colour per policy. Rates far above every steady one are in the tables alone.");

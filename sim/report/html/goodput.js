@@ -73,11 +73,14 @@ const goodputFigures = (slo) => (slo ?
     ["saturation_requests_per_s", "Saturation", (p) => p.saturation_requests_per_s], ["idle_ttft_mean_ms", "TTFT alone", (p) => p.idle_ttft_mean_ms]])
   .concat([["aligned_requests_per_s", "Prompts together", (p) => p.aligned_requests_per_s], ["kv_tokens_per_rank", "KV room per rank", (p) => p.kv_tokens_per_rank], ["kv_lost_to_copies_share", "KV lost to extras", (p) => p.kv_lost_to_copies_share]]);
 
+// What the answer and the terminal call the two policies that others are held against.
+const plainNames = { contiguous: "load balancing off", base: "placement alone" };
+
 const goodputTable = (study, slo, best) => {
   const figures = goodputFigures(slo).filter(([, , of]) => study.policies.some((p) => Number.isFinite(estimate(of(p)))));
   const ratioOf = (p, i) => (i > 0 ? NaN : estimate(slo ? p.slo_ratio : p.knee?.knee_ratio) - 1), ratioHalf = (p) => halfWidth(slo ? p.slo_ratio : p.knee?.knee_ratio), limit = study.policies.some((p) => p.slo_limit);
   const byName = (row) => study.policies.find((p) => p.policy === row[0]), order = [...study.policies].sort((a, b) => estimate(figures[0][2](b)) - estimate(figures[0][2](a)));
-  const columns = [{ name: "policy", text: true, show: (row) => el("span", { class: "policy" }, row[0] === best ? "★ " : "", swatch(row[0]), row[0]) },
+  const columns = [{ name: "policy", text: true, show: (row) => el("span", { class: "policy" }, row[0] === best ? "★ " : "", swatch(row[0]), row[0], row[0] in plainNames ? el("span", { class: "change even" }, plainNames[row[0]]) : null) },
     ...figures.map(([name, text, of], i) => ({ name, label: text, show: (row) => {
       const p = byName(row), half = halfWidth(of(p)), ratio = row[0] === study.compared_with ? NaN : ratioOf(p, i);
       return el("span", {}, cellText({ name }, row[i + 1]) + (half > 0 ? ` ± ${shown(Number((isShare({ name }) ? 100 * half : half).toPrecision(2)))}` : ""), difference(name, ratio, ratioHalf(p)));

@@ -36,7 +36,7 @@ const changeText = ({ share, half }) => percent(share) + (Number.isFinite(half) 
 // Whether no difference of the first run from the one compared with is surer than chance.
 const isEven = (runs, comparison) => {
   const first = runs.find((run) => label(run) === comparison?.compared_with);
-  return Boolean(first) && runs[0] !== first && ["requests_per_s", "ttft_mean_ms", "tpot_mean_ms"].every((name) => { const { share, half } = changeOf(runs[0], first, shownFigures.find(([, key]) => key === name)); return Math.abs(share) <= half; });
+  return Boolean(first) && runs[0] !== first && ["requests_per_s", "ttft_mean_ms", "itl_mean_ms"].every((name) => { const { share, half } = changeOf(runs[0], first, shownFigures.find(([, key]) => key === name)); return Math.abs(share) <= half; });
 };
 
 // What another run than the first has over it: of rates and latencies (in overload of rates alone) the difference that is
@@ -59,9 +59,9 @@ const verdictOf = (runs, comparison) => {
   const cost = lost > 0 ? `experts beyond an even share and buffers take ${shown(num(best.summary.kv.kv_copies_gib_per_gpu))} GiB per GPU, ${shown(lost * 100)} % of the KV room: ${best.summary.plan}` : "experts beyond an even share and buffers take no KV room";
   const told = (name, words, unit) => `${words} ${value(best, name)} ${unit} (${changeText(change(name))})`, overload = (comparison?.overload?.text ?? "").replaceAll("`", "");
   const warningOf = (text) => [failedText(runs), text].filter((words) => words).join(" ");
-  if (runs.length === 1) return verdict([`${label(best)} serves ${value(best, "requests_per_s")} requests/s with a mean TTFT of ${value(best, "ttft_mean_ms")} ms and a mean TPOT of ${value(best, "tpot_mean_ms")} ms.`],
+  if (runs.length === 1) return verdict([`${label(best)} serves ${value(best, "requests_per_s")} requests/s with a mean TTFT of ${value(best, "ttft_mean_ms")} ms and a mean ITL of ${value(best, "itl_mean_ms")} ms.`],
     [["How sure", surenessOf(runs)], ["Plan", best.summary.plan]], warningOf(best.summary.overloaded ? "More is offered than is served: latencies grow with the length of the run." : ""));
-  const even = isEven(runs, comparison), figures = `${told("requests_per_s", "", "requests/s").trim()}, ${told("ttft_mean_ms", "mean TTFT", "ms")}, ${told("tpot_mean_ms", "mean TPOT", "ms")}`;
+  const even = isEven(runs, comparison), figures = `${told("requests_per_s", "", "requests/s").trim()}, ${told("ttft_mean_ms", "mean TTFT", "ms")}, ${told("itl_mean_ms", "mean ITL", "ms")}`;
   const gain = best === first ? largestGain(runs, first, Boolean(overload), seedsOf(comparison)) : null;
   const over = best === first ? (gain ? `${label(best)}, which the others are compared with, comes first; ${label(gain.run)} does better in another figure, ${wordsOf(gain.figure[1])} (${changeText(gain)}).` : `No policy does better than ${label(best)}, which the others are compared with.`) :
     even ? `No sure difference between ${label(best)} and ${label(first)} over ${seedsOf(comparison)} seeds: ${figures}.` : `${label(best)} comes first: ${figures}; differences are from ${label(first)}.`;
@@ -106,7 +106,7 @@ const resultsSection = (root, runs, comparison) => {
   const node = section("Results", headOf(root, what, { seeds: seedsText(document), version: document.epsim_version }), verdictOf(runs, comparison), resultsTable(runs, comparison));
   if (runs.some((run) => run.summary.interrupted)) node.append(absent("A run was interrupted: its figures cover only the steps that were complete."));
   if (runs.length > 1) {
-    const figures = [["requests_per_s", "served requests per second"], ["ttft_mean_ms", "mean TTFT [ms]"], ["tpot_mean_ms", "mean TPOT [ms]"], ["kv_tokens_per_rank", "KV room per rank [tokens]"]].map(([name, y]) => [shownFigures.find(([, key]) => key === name), y]);
+    const figures = [["requests_per_s", "served requests per second"], ["ttft_mean_ms", "mean TTFT [ms]"], ["itl_mean_ms", "mean ITL [ms]"], ["kv_tokens_per_rank", "KV room per rank [tokens]"]].map(([name, y]) => [shownFigures.find(([, key]) => key === name), y]);
     node.append(el("div", { class: "grid four" }, ...figures.map(([figure, y]) => policyBars(runs, figure, y))));
   }
   if (comparison?.conclusions?.length > 0) node.append(el("details", {}, el("summary", {}, "Every comparison in words"), ...comparison.conclusions.map((text) => el("p", {}, text))));
