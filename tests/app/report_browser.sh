@@ -115,19 +115,21 @@ addEventListener("load", () => {
     const wide = Math.max(0, document.documentElement.scrollWidth - innerWidth);
     const documents = (await Promise.all(saved.map((blob) => blob.text()))).map((text) => new DOMParser().parseFromString(text, "image/svg+xml"));
     const exported = documents.length === drawings.length && drawings.length === charts().length && documents.every((svg, i) => !svg.querySelector("parsererror, .cursor") && svg.querySelector("text").textContent === drawings[i].querySelector("h3").textContent);
+    const regions = all(".wide").filter((region) => region.clientWidth > 0), isCut = (region) => region.scrollWidth > region.clientWidth + 1, menu = document.querySelector("nav ul");
+    const hinted = (innerWidth > 1000 || regions.some(isCut)) && regions.every((region) => isCut(region) === region.parentNode.querySelector(".more").offsetHeight > 0) && menu.scrollWidth <= menu.clientWidth && (innerWidth > 1000 || menu.scrollHeight <= menu.clientHeight);
     const outside = all("[src], [href]").filter((node) => !/^#/.test(node.getAttribute("href") ?? "")).length;
     const onPaper = paperChecks(all);
     document.documentElement.dataset.check = ["ready " + document.documentElement.dataset.ready, "owned " + document.documentElement.dataset.owned,
       "images " + all("img").length, "charts " + (charts().length > 15), "saved " + exported, "fits " + fits, "time axis " + timeAxis, "blank " + blank, "theme " + dark, "blank in dark " + blankInDark,
       "claims " + counted + " " + marked + " " + moved + " " + chosen, "maps " + (all("svg.heat").length >= 5), "sorted " + sorted + " " + reversed, "tip " + tipShown, "readout " + readout, "studies " + studies,
-      "tables " + (all("details table").length > 10), "outside " + outside, "wider than the page " + wide, "setups " + ordered, "colours " + oneColour + " " + apart + " " + onlyPolicies, "labels " + labels.every((size) => size > 9), "whole counts " + whole, "headings " + headings, "x from " + startsTold, "paper " + onPaper, "named " + all("td").some((cell) => cell.textContent.includes("<img src=x"))].join("; ");
+      "tables " + (all("details table").length > 10), "outside " + outside, "hinted " + hinted, "wider than the page " + wide, "setups " + ordered, "colours " + oneColour + " " + apart + " " + onlyPolicies, "labels " + labels.every((size) => size > 9), "whole counts " + whole, "headings " + headings, "x from " + startsTold, "paper " + onPaper, "named " + all("td").some((cell) => cell.textContent.includes("<img src=x"))].join("; ");
   }, 200);
 });
 </script>
 </html>
 CHECK
 
-expected='ready yes; owned undefined; images 0; charts true; saved true; fits true; time axis true; blank 0; theme dark; blank in dark 0; claims true true true true; maps true; sorted true true; tip true; readout true; studies 7 1 1; tables true; outside 0; wider than the page 0; setups true; colours true true true; labels true; whole counts true; headings nodes,paper; x from true; paper true true true true true true; named true'
+expected='ready yes; owned undefined; images 0; charts true; saved true; fits true; time axis true; blank 0; theme dark; blank in dark 0; claims true true true true; maps true; sorted true true; tip true; readout true; studies 7 1 1; tables true; outside 0; hinted true; wider than the page 0; setups true; colours true true true; labels true; whole counts true; headings nodes,paper; x from true; paper true true true true true true; named true'
 # A page of other papers' claims: every chart is drawn, and nothing is wider than the window.
 cat > papers-check.html <<'CHECK'
 <script>

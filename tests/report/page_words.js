@@ -18,7 +18,7 @@ const page = (data, names) => {
   const nodes = {}, document = { documentElement: {}, createElement: () => new Node(), addEventListener: () => {}, getElementById: (id) => (nodes[id] ??= new Node()), querySelector: (what) => (nodes[what] ??= new Node()) };
   document.getElementById("data").textContent = JSON.stringify({ files: {}, scenarios: {}, hardware: {}, definitions: {}, key_figures: [], layer_parts: ["experts"], origins: [], title: "t", ...data });
   const scripts = ["base.js", "head.js", "tables.js", "runs.js", "goodput.js", "sweep.js", "capacity.js", "claims.js"].map((name) => fs.readFileSync(path.join(source, "sim/report/html", name), "utf8"));
-  const context = vm.createContext({ document, console, structuredClone: (value) => (value === null ? null : JSON.parse(JSON.stringify(value))) });
+  const context = vm.createContext({ document, console, ResizeObserver: class { observe() {} }, structuredClone: (value) => (value === null ? null : JSON.parse(JSON.stringify(value))) });
   vm.runInContext(fs.readFileSync(d3File, "utf8"), context);
   return vm.runInContext(`${scripts.join("\n")}\nconst chart = ({ title, note }) => Object.assign(el("p", {}, note), { title }), colour = () => "";  // in place of charts.js\n({ ${names.join(", ")} })`, context);
 };

@@ -44,8 +44,11 @@ const table = (title, columns, rows, options = {}) => {
                            options.all ?? rows),
   }, "CSV"));
   const notes = [options.long && rows.length > 10 ? `${countOf(rows.length, "row")}; scroll for those below.` : "", options.note ?? ""].filter(Boolean).join(" ");
-  return el("figure", {}, el("figcaption", {}, el("div", {}, el("h3", {}, title), notes ? el("p", {}, notes) : null), tools),
-            el("div", { class: options.long ? "wide scroll" : "wide", tabindex: "0", role: "region", "aria-label": title, "data-file": file }, inner));
+  const region = el("div", { class: options.long ? "wide scroll" : "wide", tabindex: "0", role: "region", "aria-label": title, "data-file": file }, inner);
+  const more = el("p", { class: "more", hidden: true }, "Scroll sideways for the columns at the right.");
+  const watch = new ResizeObserver(() => { more.hidden = region.scrollWidth <= region.clientWidth + 1; });
+  for (const node of [region, inner]) watch.observe(node);
+  return el("figure", {}, el("figcaption", {}, el("div", {}, el("h3", {}, title), notes ? el("p", {}, notes) : null, more), tools), region);
 };
 
 // The data behind a chart, made when it is asked for.
