@@ -24,6 +24,10 @@ TEST_CASE("report: one file from a run, into the run's own folder or to where it
   CHECK(run_epsim(dir, "report out").exit_code == 2);  // it is there already
   CHECK(run_epsim(dir, "report out --overwrite").exit_code == 0);
   CHECK(slurp(dir / "out/report.html") == html);  // a report is not part of the next one
+  std::ofstream(dir / "out/requests.csv") << "";
+  const Outcome damaged = run_epsim(dir, "report out --overwrite");
+  CHECK(damaged.exit_code == 2);
+  CHECK(damaged.err.find("requests.csv:1: this file is empty") != std::string::npos);
 }
 
 // A folder that `epsim run` of version 0.2.0 wrote, result format 1: later versions have to read it.
