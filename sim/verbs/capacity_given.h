@@ -21,6 +21,18 @@ namespace epsim {
 // commas; `quick` counts by being there.
 using CapacityWords = std::map<std::string, std::vector<std::string>>;
 
+// What `find` returns; an error of it that names no place names the option.
+auto of_option(const std::string& name, const auto& find) {
+  try {
+    return find();
+  } catch (const InputError& e) {
+    if (!e.place.file.empty()) {
+      throw;
+    }
+    throw InputError({"", 0, name}, e.problem);
+  }
+}
+
 inline constexpr double kMostOption = 1e9;  // so that whole ones fit
 
 // Options by name, as the caller gave them or else the file. What the caller gives is read in the file, too, so that
@@ -33,6 +45,25 @@ class CapacityGiven {
     }
   }
 
+  // Where an option's value, or a dotted key of `scenario`, stands in the file: nowhere where the caller gave it.
+  std::optional<InputPlace> place_in_file(const std::string& name) const {
+    std::string option = name;
+    std::replace(option.begin(), option.end(), '_', '-');
+    if (!file_ || own(name) != nullptr || own(option) != nullptr) {
+      return std::nullopt;
+    }
+    if (file_->has(key(name))) {
+      return file_->place(key(name));
+    }
+    const bool overridden = own("set") != nullptr || own("vary") != nullptr;
+    std::optional<ConfigReader> section = overridden ? std::nullopt : file_;
+    std::string rest = "scenario." + name;
+    for (std::size_t dot; section && (dot = rest.find('.')) != std::string::npos; rest.erase(0, dot + 1)) {
+      const std::string part = rest.substr(0, dot);
+      section = section->is_section(part) ? std::optional(section->section(part)) : std::nullopt;
+    }
+    return section && section->has(rest) ? std::optional(section->place(rest)) : std::nullopt;
+  }
   bool names(const std::string& name) const { return own(name) != nullptr || (file_ && file_->has(key(name))); }
   std::optional<std::string> word(const std::string& name) {
     const auto in_file = file_ ? file_->maybe<std::string>(key(name)) : std::nullopt;

@@ -39,7 +39,9 @@ Slo slo_of(CapacityGiven& given) {
   for (const char* metric : {"ttft", "tpot", "e2e"}) {
     if (const auto bound = given.word(metric)) {
       const bool plain = bound->find_first_of("=<") == std::string::npos;
-      text += (text.empty() ? "" : ",") + std::string(metric) + (plain ? "<" : ".") + *bound;
+      const std::string term = std::string(metric) + (plain ? "<" : ".") + *bound;
+      of_option(metric, [&] { return parse_slo(term); });
+      text += (text.empty() ? "" : ",") + term;
     }
   }
   refuse_if(text.empty(), "slo", "name what the deployment must hold, as in --ttft p99=2s --tpot p99=50ms.");
@@ -157,7 +159,7 @@ std::vector<OwnPrice> read_prices(const std::vector<std::string>& texts) {
   std::vector<OwnPrice> out;
   const auto add = [&](const std::string& text) {
     OwnPrice price = parse_price(text);
-    find_node(price.node);  // throws where there is none
+    of_option("price", [&] { return find_node(price.node); });  // throws where there is none
     refuse_if(std::ranges::any_of(out, [&](const OwnPrice& other) { return other.node == price.node; }), "price",
               fmt::format("{} has two prices; give one.", price.node));
     out.push_back(std::move(price));
@@ -324,34 +326,34 @@ void read_demand(CapacityGiven& given, CapacityRequest& out) {
 }
 
 // What the search itself chooses, pays for and writes into launch files has options of its own.
+struct Chosen {
+  const char *section, *key, *option, *example;
+};
+constexpr Chosen kChosen[] = {{"cluster", "node", "nodes", ""},
+                              {"cluster", "nodes", "sizes", ", as in 4"},
+                              {"cluster", "gpus_per_node", "sizes", ", as in 64gpus or 1/2"},
+                              {"parallelism", "attention_tp", "attention-tp", ""},
+                              {"parallelism", "ep_size", "ep-size", ", as in 1"},
+                              {"model", "dtype", "dtypes", ""},
+                              {"serving", "engine", "engines", ""}};
+
 void check_settings(const std::vector<std::string>& settings) {
-  constexpr std::tuple<const char*, const char*, const char*> kChosen[] = {
-      {"cluster", "node", "--nodes"},
-      {"cluster", "nodes", "--sizes, as in 4"},
-      {"cluster", "gpus_per_node", "--sizes, as in 64gpus or 1/2"},
-      {"parallelism", "attention_tp", "--attention-tp"},
-      {"parallelism", "ep_size", "--ep-size, as in 1"},
-      {"model", "dtype", "--dtypes"},
-      {"serving", "engine", "--engines"}};
   Config config = Config::from_text("{}", "");
   config.set(settings);
-  for (const auto& [section, key, instead] : kChosen) {
-    refuse_if(config.root().section(section).has(key), fmt::format("{}.{}", section, key),
-              fmt::format("this is a choice of the search: give {}.", instead));
+  for (const Chosen& chosen : kChosen) {
+    refuse_if(config.root().section(chosen.section).has(chosen.key), fmt::format("{}.{}", chosen.section, chosen.key),
+              fmt::format("this is a choice of the search: give --{}{}.", chosen.option, chosen.example));
   }
 }
 
-}  // namespace
-
-CapacityRequest read_capacity_request(const CapacityWords& words, const std::optional<Config>& file) {
+CapacityRequest read_question(const CapacityWords& words, CapacityGiven& given) {
   CapacityRequest out;
-  CapacityGiven given(words, file);
   CapacityQuestion& q = out.question;
   out.quick = given.flag("quick");
   const auto model = given.word("model");
   refuse_if(!model, "model", "name the model, as in --model kimi-k2");
   q.model = *model;
-  q.dense = find_model(*model).dense();  // throws where there is none
+  q.dense = of_option("model", [&] { return find_model(*model); }).dense();  // throws where there is none
   q.options.slo = slo_of(given);
   q.options.min_requests_ratio = kAskedFillings;
   out.growth = given.number("growth", 0);
@@ -405,6 +407,31 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
   given.finish();
   check_values(q);  // before the study has a folder
   return out;
+}
+
+// The error with its place in the file, where a value of the file is what is wrong.
+InputError as_written(const CapacityGiven& given, const InputError& e) {
+  std::string key = e.place.key;
+  for (const Chosen& chosen : kChosen) {  // a scenario that the search made refuses what an option named
+    key = key == fmt::format("{}.{}", chosen.section, chosen.key) ? chosen.option : key;
+  }
+  const bool placed = !e.place.file.empty() && e.place.file != "--set";  // which the file's `scenario` becomes
+  const auto place = placed || key.empty() ? std::nullopt : given.place_in_file(key);
+  return place ? InputError(*place, e.problem) : e;
+}
+
+}  // namespace
+
+CapacityRequest read_capacity_request(const CapacityWords& words, const std::optional<Config>& file) {
+  CapacityGiven given(words, file);
+  try {
+    return read_question(words, given);
+  } catch (const InputErrors& e) {
+    throw_all(mapped(e.all, [&](const InputError& one) { return as_written(given, one); }));
+    throw;
+  } catch (const InputError& e) {
+    throw as_written(given, e);
+  }
 }
 
 std::string capacity_manifest(const CapacityRequest& request) {

@@ -191,7 +191,7 @@ void read_space(CapacityGiven& given, CapacityQuestion& question, bool quick) {
     }
   };
   for (const std::string& named : given.list("nodes", kSold)) {
-    const NodeEntry node = find_node(named);
+    const NodeEntry node = of_option("nodes", [&] { return find_node(named); });
     for (const std::string& engine : given.list("engines", "sglang")) {
       for (const std::string& dtype : given.list("dtypes", "auto")) {
         for (const std::string& mode : modes) {
