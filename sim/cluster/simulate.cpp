@@ -28,13 +28,14 @@ void require_that_requests_fit(const RequestTrace& trace, const ServingOptions& 
     const std::int64_t tokens = std::int64_t{r.input_tokens} + r.output_tokens;
     if (!pool.has_room(options.kv_blocks_per_request + pool.blocks_for(tokens))) {
       const std::int64_t state = options.kv_blocks_per_request * options.kv_block_tokens;
-      throw InputError(
+      const std::int64_t held = options.kv_blocks * options.kv_block_tokens;
+      throw RequestTooLong(
           {trace.source, 0, ""},
           fmt::format("request {} needs {} tokens of KV cache ({} input + {} output{}), but the pool of a DP "
                       "rank holds {}; a request must fit an empty pool.",
                       i + 1, tokens + state, r.input_tokens, r.output_tokens,
-                      state > 0 ? fmt::format(" + {} for windows and linear-attention states", state) : "",
-                      options.kv_blocks * options.kv_block_tokens));
+                      state > 0 ? fmt::format(" + {} for windows and linear-attention states", state) : "", held),
+          held);
     }
   }
 }

@@ -6,11 +6,19 @@
 #include "sim/cluster/instance.h"
 #include "sim/cluster/run_control.h"
 #include "sim/cluster/run_result.h"
+#include "sim/core/error.h"
 #include "sim/domain/request_trace.h"
 #include "sim/domain/step.h"
 #include "sim/scheduler/serving_options.h"
 
 namespace epsim {
+
+// A request that no KV pool of a DP rank holds.
+struct RequestTooLong : InputError {
+  RequestTooLong(InputPlace at, const std::string& what_is_wrong, std::int64_t tokens)
+      : InputError(std::move(at), what_is_wrong), pool_tokens(tokens) {}
+  std::int64_t pool_tokens;  // that a DP rank's pool has
+};
 
 // Serves the trace from empty to empty on one instance. Equal arguments (and a model that prices equal steps alike)
 // give equal results, fingerprint included. Of the result's fields, the model's `detail`, the plan's and the memory's

@@ -417,21 +417,27 @@ std::string infeasible_words(const CapacityPlan& plan) {
     out += fmt::format("Nearest: {}: {}.\n", name_of(row.design), row.reason);
     return out;
   }
-  // Of designs that run the one with the fewest nodes, of others the largest instance.
+  // Of designs that run the one with the fewest nodes, of others the one with the most room, then the largest instance.
   const CapacityRow* bound = nullptr;
-  const CapacityRow* largest = nullptr;
+  const CapacityRow* nearest = nullptr;
   for (const CapacityRow& row : plan.study.rows) {
     const auto nodes = [](const CapacityRow& r) { return CapacityPool{r.design, r.bound}.nodes(); };
     if (row.status == CapacityStatus::kBound) {
       bound = bound == nullptr || nodes(row) < nodes(*bound) ? &row : bound;
     } else if (row.status == CapacityStatus::kDoesNotFit) {
-      largest = largest == nullptr || row.design.gpus > largest->design.gpus ? &row : largest;
+      const auto rank = [](const CapacityRow& r) { return std::pair(r.room, r.design.gpus); };  // no room comes last
+      nearest = nearest == nullptr || rank(row) > rank(*nearest) ? &row : nearest;
     }
   }
   if (bound != nullptr) {
     out += fmt::format("Fewest nodes (--max-nodes): {}: {}.\n", name_of(bound->design), bound->reason);
-  } else if (largest != nullptr) {
-    out += fmt::format("None fits; the largest, {}: {}\n", name_of(largest->design), largest->reason);
+  } else if (nearest != nullptr) {
+    const std::string helps = !nearest->room ? ""
+                              : *nearest->room > 0
+                                  ? " Shorter requests, a larger --attention-tp or nodes with more memory help."
+                                  : " Larger --sizes, nodes with more memory or --dtypes of fewer bits help.";
+    out += fmt::format("None fits; the {}, {}: {}{}\n", nearest->room ? "nearest" : "largest", name_of(nearest->design),
+                       nearest->reason, helps);
   }
   return out;
 }

@@ -41,6 +41,12 @@ bool go_together(const CapacityDesign& a, const CapacityDesign& b) {
 
 namespace {
 
+// CapacityRow::room of a design whose run is refused.
+std::optional<double> kv_room(const CapacityAnswer& refused) {
+  return refused.refused.empty() || refused.kv_tokens == 0 ? std::nullopt
+                                                           : std::optional(static_cast<double>(refused.kv_tokens));
+}
+
 std::string key_of(const std::vector<CapacityPool>& pools) {
   std::string out;
   for (const CapacityPool& pool : pools) {
@@ -312,6 +318,7 @@ void CapacityChain::first_best(CapacityRow row) {
     return;
   }
   row.status = row.answer->refused.empty() ? CapacityStatus::kFails : CapacityStatus::kDoesNotFit;
+  row.room = kv_room(*row.answer);
   row.reason = failure(row, room.words);
   settle(std::move(row));
 }
@@ -353,6 +360,7 @@ void CapacityChain::try_policy(CapacityRow row) {
       row.status = CapacityStatus::kHolds;  // its reason, if any: why not with fewer
     } else {
       row.status = fits ? CapacityStatus::kFails : CapacityStatus::kDoesNotFit;
+      row.room = kv_room(*row.answer);
       row.reason = failure(row, room.words);
     }
   }
@@ -368,6 +376,9 @@ CapacityRow CapacityChain::layout_row(const CapacityDesign& layout) {
   try {
     row.bound = runs_.bound({row.design, 1});
   } catch (const InputError& e) {
+    if (const auto* misfit = dynamic_cast<const DoesNotFit*>(&e)) {
+      row.room = to_gib(misfit->have - misfit->need);
+    }
     row.status = CapacityStatus::kDoesNotFit;
     row.reason = refusal(e);
     return row;
@@ -377,6 +388,7 @@ CapacityRow CapacityChain::layout_row(const CapacityDesign& layout) {
   if (!alone.refused.empty()) {
     row.status = CapacityStatus::kDoesNotFit;
     row.reason = alone.refused;
+    row.room = kv_room(alone);
     return row;
   }
   if (!alone.point.slo.holds) {

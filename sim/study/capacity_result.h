@@ -123,6 +123,9 @@ struct CapacityRow {
   int instances = 0;  // that `answer` is of; 0: none was run
   std::optional<CapacityAnswer> answer = {};
   CapacityAnswer alone = {};  // of its layout, where a request that is alone was run
+  // Of what cannot run: tokens of a DP rank's KV pool where a request needs more, less than 0 the GiB that weights lack;
+  // nothing where neither is why.
+  std::optional<double> room = {};
 };
 
 // How far steps are off: between the mean error of predicted TPOT on the served points of one instance, 9.3 %, and on

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "sim/cluster/run_policy.h"
+#include "sim/cluster/simulate.h"
 #include "sim/core/fingerprint.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/capacity_scenario.h"
@@ -288,6 +289,11 @@ CapacityAnswer CapacityRuns::kept(const std::string& what, const std::vector<Cap
   runner.run({0}, {.stop = control_.stop}, [&](std::size_t, const Abandoned&) {
     try {
       return run();
+    } catch (const RequestTooLong& e) {
+      CapacityAnswer refused;
+      refused.refused = refusal(e);
+      refused.kv_tokens = e.pool_tokens;
+      return refused;
     } catch (const InputError& e) {
       CapacityAnswer refused;
       refused.refused = refusal(e);

@@ -240,7 +240,7 @@ TEST_CASE("capacity sizes a dense model's instances, which may share a node") {
                                   "capacity --model llama-3.1-405b --nodes DGX-H100 --sizes 1/8 --rate 1/s "
                                   "--input-tokens 64 --output-tokens 8 --ttft p99=1s --quick -q -o large");
   CHECK(large.exit_code == 3);
-  check_contains(large.out, {"None fits; the largest, 1/8 x DGX-H100",
+  check_contains(large.out, {"None fits; the nearest, 1/8 x DGX-H100",
                              "its reserves and the weights in the static pool", "GiB. More GPUs or"});
   // A prompt beyond what the memory leaves: the reason names the key, not a line of a file that no user wrote.
   const Outcome reserved =
@@ -248,7 +248,7 @@ TEST_CASE("capacity sizes a dense model's instances, which may share a node") {
                 "capacity --model kimi-k2 --nodes p4de.24xlarge --sizes 4 --rate 1/s --input-tokens "
                 "41000000 --output-tokens 8 --ttft p99=2s --quick -q --set serving.cuda_graph_max_bs=1024 -o reserved");
   CHECK(reserved.exit_code == 3);
-  check_contains(reserved.out, {"contiguous: `serving.mem_fraction_static`: SGLang"});
+  check_contains(slurp(dir / "reserved/candidates.csv"), {"does not fit,\"`serving.mem_fraction_static`: SGLang"});
 }
 
 // SGLang reserves 512 x 64 x 3 MiB for graphs of 512 requests on each of 64 DP ranks, and half as much again beyond 300:

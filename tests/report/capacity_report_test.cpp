@@ -175,6 +175,23 @@ TEST_CASE("a price at which another wins leaves what its power costs") {
   test::check_contains(capacity_text(plan), {fmt::format("a price below {:.2f} usd/h a node", even).c_str()});
 }
 
+TEST_CASE("where nothing fits, the answer says what comes nearest and what helps") {
+  CapacityPlan plan = plan_of("ttft.p99<1s", {});
+  const auto add = [&](const char* node, int gpus, std::optional<double> room, const char* reason) {
+    plan.study.rows.push_back({.design = {}, .status = CapacityStatus::kDoesNotFit, .reason = reason, .room = room});
+    plan.study.rows.back().design.node = node;
+    plan.study.rows.back().design.gpus = gpus;
+  };
+  add("six", 64, std::nullopt, "experts do not divide.");
+  test::check_contains(infeasible_words(plan), {"None fits; the largest, ", "six", "experts do not divide.\n"});
+  add("small", 64, -20, "lacks 20 GiB.");
+  add("medium", 8, -3, "lacks 3 GiB.");
+  test::check_contains(infeasible_words(plan), {"None fits; the nearest, ", "medium", "--dtypes of fewer bits help."});
+  add("large", 8, 2e6, "request 1 needs 3000500 tokens.");
+  add("larger", 8, 1e6, "request 1 needs 3000500 tokens.");
+  test::check_contains(infeasible_words(plan), {"large, ", "request 1 needs", "a larger --attention-tp"});
+}
+
 // Prefill and decode apart are asked with fewer nodes than one pool takes, so where one node holds nothing is known of
 // them; other kinds of node are asked up to the most nodes.
 TEST_CASE("where there is one option, the answer says how far the others were asked") {
