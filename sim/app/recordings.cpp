@@ -8,6 +8,7 @@
 
 #include "sim/core/error.h"
 #include "sim/core/files.h"
+#include "sim/core/refuse.h"
 #include "sim/report/format.h"
 
 namespace epsim::app {
@@ -20,6 +21,22 @@ constexpr const char* kTimelineFile = "timeline.json";
 constexpr const char* kStepsFile = "steps.csv";
 
 }  // namespace
+
+void check_timeline(const po::variables_map& values, const Scenario& scenario) {
+  if (values.count("timeline") == 0) {
+    return;
+  }
+  const TimelineChoice choice = parse_timeline(values["timeline"].as<std::string>());
+  std::int64_t tokens = 0;
+  for (const Request& r : scenario.requests.requests) {
+    tokens += std::int64_t{r.input_tokens} + r.output_tokens;
+  }
+  tokens *= scenario.faults.empty() ? 1 : 1 + scenario.deployment.retry_limit;
+  refuse_if(choice.first >= tokens, "timeline",
+            fmt::format("there is no step {}: each takes at least one token of a request, and all requests have {}; "
+                        "steps count from 0.",
+                        choice.first, tokens));
+}
 
 Recordings::Recordings(const po::variables_map& values, const fs::path& folder) {
   if (values.count("timeline") > 0) {
@@ -52,10 +69,11 @@ bool Recordings::print_timeline(const RunResult& run, const fs::path& target) co
   }
   const TimelineChoice& choice = timeline->choice();
   if (timeline->steps().empty()) {
-    std::cout << (choice.slowest ? "timeline: the run has no step of that kind to draw\n"
-                                 : fmt::format("timeline: the run has {} steps, counted from 0, so there is no step {} "
-                                               "to draw\n",
-                                               run.steps, choice.first));
+    std::cerr << (choice.slowest
+                      ? "epsim: `timeline`: the run has no step of that kind to draw\n"
+                      : fmt::format("epsim: `timeline`: the run has {} steps, counted from 0, so there is no "
+                                    "step {} to draw\n",
+                                    run.steps, choice.first));
     return false;
   }
   const TimelineStep &first = timeline->steps().front(), &last = timeline->steps().back();

@@ -9,8 +9,12 @@
 #include "sim/cluster/run_result.h"
 #include "sim/report/perfetto.h"
 #include "sim/report/steps_csv.h"
+#include "sim/scenario/scenario.h"
 
 namespace epsim::app {
+
+// Throws InputError where --timeline names a step that no run of the scenario has: each takes a token at least.
+void check_timeline(const po::variables_map& values, const Scenario& scenario);
 
 struct Recordings {
   std::optional<TimelineRecorder> timeline;
@@ -25,7 +29,7 @@ struct Recordings {
 
   // After the run: completes the files in `folder`. Throws RunFailed.
   void finish(const std::filesystem::path& folder, const RunResult& run);
-  // Prints what became of the timeline; false when there is none although it was asked for.
+  // Prints what became of the timeline, on standard error where there is none although it was asked for: then false.
   bool print_timeline(const RunResult& run, const std::filesystem::path& target) const;
 };
 

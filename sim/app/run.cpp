@@ -53,6 +53,7 @@ constexpr const char* kMarker = "resolved.yaml";
 constexpr StoreKind kCompareStore{"comparison", "study.json", "runs"};
 constexpr int kCompareFormat = 1;  // of study.json
 constexpr int kSummaryFormat = 2;  // of a run
+constexpr int kBadInput = 2;       // exit code, of a step that the run turns out not to have
 
 struct RunSettings {
   bool quiet = false, strict = false;
@@ -198,6 +199,7 @@ int run_and_report(const po::variables_map& values, std::vector<Scenario> by_see
   const RunSettings settings{values["quiet"].as<bool>(), values["strict-calibration"].as<bool>()};
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
   const Scenario& scenario = by_seed.front();
+  check_timeline(values, scenario);
   print_warnings(scenario);
   PlanCache plans;
   // What does not fit is refused before any run starts.
@@ -240,7 +242,7 @@ int run_and_report(const po::variables_map& values, std::vector<Scenario> by_see
     store.reset();
     remove_study(kept, kCompareStore);
   }
-  return drawn ? 0 : 1;
+  return drawn ? 0 : kBadInput;
 }
 
 }  // namespace
