@@ -173,6 +173,7 @@ Comparison compare_first_seed(const Scenario& scenario, const std::vector<RunRes
   Comparison out = one_seed(mapped(results, [](const RunResult& run) { return summarize(run); }),
                             static_cast<std::uint64_t>(scenario.seed));
   out.takes_rate = takes_rate(scenario);
+  out.length_key = length_key(scenario);
   out.out_of_reach = out_of_reach(scenario.policies);
   return out;
 }

@@ -137,6 +137,7 @@ Compared compare_policies(const Document& document, const py::list& policies, in
     out.first_seed = std::make_shared<const std::vector<RunResult>>(std::move(runs));
     out.comparison = one_seed(summaries, static_cast<std::uint64_t>(scenario.seed));
     out.comparison.takes_rate = takes_rate(scenario);
+    out.comparison.length_key = length_key(scenario);
     out.comparison.out_of_reach = out_of_reach(scenario.policies);
     if (by_seed.size() > 1) {
       add_seeds(by_seed, given, strict, plans, follow, out.comparison);

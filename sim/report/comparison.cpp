@@ -72,11 +72,13 @@ std::string short_run_text(const Comparison& runs) {
     const double served = runs.first_seed(p).number("requests_per_s");
     const bool whole = !runs.first_seed(p).flag("interrupted") && runs.first_seed(p).number("failed_requests") == 0;
     if (whole && !is_overloaded(runs, p) && served < kServed * offered) {
+      const bool one = runs.by_policy.size() == 1;
       return fmt::format(
-          "{} requests/s are served of {} offered: the time from the last arrival to the last request's end counts "
-          "too. "
-          "Raise requests.count before you compare requests/s; where the two stay apart, it is overload.",
-          rounded(served), rounded(offered));
+          "{}{} of {} requests/s offered are served: the time from the last arrival to the last request's end counts "
+          "too. {}{}; where the two stay apart, it is overload.",
+          one ? "" : runs.first_seed(p).label + ": ", rounded(served), rounded(offered),
+          runs.length_key.empty() ? "Take more of the trace, or a longer one," : "Raise requests." + runs.length_key,
+          one ? " to bring the two closer" : " before you compare requests/s");
     }
   }
   return "";

@@ -18,6 +18,7 @@ struct Comparison {
   std::vector<std::vector<RunSummary>> by_policy;  // [policy][seed]; the others are compared with the first policy
   bool same_requests = false;                      // under all seeds (a recording): only the routing differs
   bool takes_rate = false;                         // `--set requests.rate` sets how many arrive
+  std::string length_key{};                        // of the requests, "count" or "duration"; empty: a recording
   std::vector<std::string> out_of_reach{};         // policies that no deployment can have: ranked after the others
 
   const RunSummary& first_seed(std::size_t policy) const { return by_policy[policy].front(); }

@@ -334,9 +334,18 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   return s;
 }
 
-bool takes_rate(const Scenario& scenario) {
-  return !scenario.make_requests ||
-         Config::from_text(scenario.resolved, scenario.name).root().section(kRootKeys["requests"]).has("rate");
+namespace {
+
+bool has_request_key(const Scenario& scenario, const std::string& key) {
+  return Config::from_text(scenario.resolved, scenario.name).root().section(kRootKeys["requests"]).has(key);
+}
+
+}  // namespace
+
+bool takes_rate(const Scenario& scenario) { return !scenario.make_requests || has_request_key(scenario, "rate"); }
+
+std::string length_key(const Scenario& scenario) {
+  return has_request_key(scenario, "count") ? "count" : has_request_key(scenario, "duration") ? "duration" : "";
 }
 
 }  // namespace epsim

@@ -15,5 +15,7 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
 
 // Whether `requests.rate` sets how many requests arrive: not where they come by onoff, sessions or hourly rates.
 bool takes_rate(const Scenario& scenario);
+// The key of `requests` that says how many there are, or for how long they come; empty for recorded ones.
+std::string length_key(const Scenario& scenario);
 
 }  // namespace epsim

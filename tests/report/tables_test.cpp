@@ -79,11 +79,16 @@ TEST_CASE("the comparison is ranked and says by which rule") {
   eplb.set("requests_per_s", 0.625);
   const std::string text = comparison_table(one_seed(std::vector{base, eplb}));
   const std::vector<std::string> rows = lines(text);
-  REQUIRE(rows.size() >= 9);
-  CHECK(has(rows[0], "requests/s are served of"));  // two lines and an empty one
-  CHECK(rows[7].substr(0, 9) == "1  eplb  ");       // three header lines and a rule come first
-  CHECK(has(rows[7], "0.6250"));
-  CHECK(rows[8].substr(0, 9) == "2  base  ");
+  REQUIRE(rows.size() >= 10);
+  CHECK(has(rows[0], "requests/s offered are served"));  // three lines and an empty one
+  CHECK(rows[0].starts_with("base: 0.5000 of "));
+  CHECK(has(rows[1], "Take more of the trace, or a longer one, before you compare"));
+  Comparison generated = one_seed(std::vector{base});
+  generated.length_key = "count";
+  CHECK(has(comparison_table(generated), "Raise requests.count to bring the two closer"));
+  CHECK(rows[8].substr(0, 9) == "1  eplb  ");  // three header lines and a rule come first
+  CHECK(has(rows[8], "0.6250"));
+  CHECK(rows[9].substr(0, 9) == "2  base  ");
   CHECK(has(text, "Ranked by completed requests/s"));
   CHECK(!has(text, "\033"));
 }
