@@ -33,7 +33,15 @@ Protocol read_protocol(ConfigReader in) {
   in.check(all == requests.has_value(), all ? "requests" : "count",
            "`requests` and `count: all` go together, as in {requests: 500, count: all}; in a steady state the search "
            "chooses the number of requests.");
-  return {in.maybe<std::string>(kProtocolKeys["slo"]).value_or(""), requests.value_or(0)};
+  Protocol out{{}, requests.value_or(0)};
+  if (const auto slo = in.maybe<std::string>(kProtocolKeys["slo"])) {
+    try {
+      out.slo = parse_slo(*slo);
+    } catch (const InputError& e) {
+      in.fail("slo", e.problem);
+    }
+  }
+  return out;
 }
 
 }  // namespace epsim

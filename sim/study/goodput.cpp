@@ -439,12 +439,8 @@ std::vector<SearchTarget> targets_of(const std::vector<Scenario>& by_seed, const
 
 GoodputOptions by_protocol(GoodputOptions options, const Scenario& scenario) {
   options.count_all = scenario.protocol.requests > 0;
-  if (!options.slo.any() && !scenario.protocol.slo.empty()) {
-    try {
-      options.slo = parse_slo(scenario.protocol.slo);
-    } catch (const InputError& e) {
-      throw InputError({"", 0, "protocol.slo"}, e.problem);
-    }
+  if (!options.slo.any()) {
+    options.slo = scenario.protocol.slo;
   }
   return options;
 }

@@ -14,7 +14,7 @@
 
 #include "sim/core/statistics.h"
 #include "sim/core/units.h"
-#include "sim/study/slo.h"
+#include "sim/scenario/slo.h"
 
 namespace epsim {
 

@@ -451,12 +451,12 @@ TEST_CASE("when a rate is asked again, and with how many requests") {
 
 TEST_CASE("a scenario's SLO is searched for where none is asked for") {
   epsim::Scenario scenario;
-  scenario.protocol.slo = "ttft.p99<2s";
+  scenario.protocol.slo = epsim::parse_slo("ttft.p99<2s");
   CHECK(name_of(epsim::by_protocol({}, scenario).slo) == "ttft.p99<2s");
   epsim::GoodputOptions asked;
   asked.slo = epsim::parse_slo("tpot.mean<50ms");
   CHECK(name_of(epsim::by_protocol(asked, scenario).slo) == "tpot.mean<50ms");
-  scenario.protocol.slo.clear();
+  scenario.protocol.slo = {};
   CHECK_FALSE(epsim::by_protocol({}, scenario).slo.any());
 }
 

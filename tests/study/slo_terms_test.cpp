@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "sim/core/error.h"
+#include "sim/scenario/slo.h"
 #include "sim/study/goodput.h"
 #include "sim/study/load_point.h"
-#include "sim/study/slo.h"
 #include "tests/support/errors.h"
 #include "tests/support/fakes.h"
 

@@ -1,5 +1,5 @@
 // The search for the highest rate at which an SLO holds: laws whose answer is known, and brute force.
-#include "sim/study/slo.h"
+#include "sim/scenario/slo.h"
 
 #include <doctest/doctest.h>
 

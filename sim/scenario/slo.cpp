@@ -1,4 +1,4 @@
-#include "sim/study/slo.h"
+#include "sim/scenario/slo.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
