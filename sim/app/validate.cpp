@@ -9,6 +9,7 @@
 #include "sim/app/validate_served.h"
 #include "sim/cluster/run_details.h"
 #include "sim/cluster/run_policy.h"
+#include "sim/cluster/simulate.h"
 #include "sim/core/files.h"
 #include "sim/core/refuse.h"
 #include "sim/core/text.h"
@@ -53,6 +54,9 @@ int validate_scenario(const po::variables_map& values, const JsonOutput& json) {
   result["requests"] = scenario.requests.requests.size();
   for (const PolicyChoice& policy : scenario.policies) {
     const PreparedRun prepared = prepare_run(scenario, policy);
+    for (const PreparedInstance& pool : prepared.pools) {
+      check_requests(scenario.requests, pool.serving);
+    }
     const PreparedInstance& run = prepared.last();
     const std::int64_t state = run.serving.kv_blocks_per_request * run.serving.kv_block_tokens;
     std::cout << fmt::format(
@@ -93,11 +97,12 @@ int validate_verb(const std::vector<std::string>& words) {
       "epsim validate SCENARIO.yaml [options]\n"
       "epsim validate --accuracy[=FOLDER]\n"
       "epsim validate [SCENARIO.yaml] --served TABLE [-o FOLDER]\n\n"
-      "Reads the scenario and everything it names, plans every policy and checks that the plans fit into memory. Runs\n"
-      "nothing and writes nothing. With --accuracy: predicts public measurements; exit code 1 when a row is outside "
-      "its\n"
-      "band. With --served: runs a scenario for each row of a table of served points, and compares predicted with\n"
-      "measured figures. Finished runs are kept: after a kill, rerun the same command to continue.\n",
+      "Reads the scenario and everything it names, plans every policy and checks that the plans and the longest\n"
+      "request fit into memory. Runs nothing and writes nothing. With --accuracy: predicts public measurements; exit\n"
+      "code 1 when a row is outside its band. With --served: runs a scenario for each row of a table of served "
+      "points,\n"
+      "and compares predicted with measured figures. Finished runs are kept: after a kill, rerun the same command to\n"
+      "continue.\n",
       options, {"scenario"});
   if (values.count("served") > 0) {
     refuse(values, {"accuracy"}, "--accuracy and --served are two tables; ask for one of them.");

@@ -50,16 +50,20 @@ void require_whole_pages(const RequestTrace& trace, const ServingOptions& option
 }
 
 void check_requests(const RequestTrace& trace, std::span<const InstanceSpec> instances) {
-  trace.validate();
   EPSIM_CHECK(!instances.empty(), "a deployment has at least one instance");
   for (const InstanceSpec& spec : instances) {
     EPSIM_CHECK(spec.options.dp_ranks > 0, "an instance has at least one DP rank");
-    require_that_requests_fit(trace, spec.options);
-    require_whole_pages(trace, spec.options);
+    check_requests(trace, spec.options);
   }
 }
 
 }  // namespace
+
+void check_requests(const RequestTrace& trace, const ServingOptions& options) {
+  trace.validate();
+  require_that_requests_fit(trace, options);
+  require_whole_pages(trace, options);
+}
 
 RunResult simulate(const RequestTrace& trace, std::span<const InstanceSpec> instances, Router router,
                    const RunControl& control, int retry_limit) {

@@ -20,6 +20,9 @@ struct RequestTooLong : InputError {
   std::int64_t pool_tokens;  // that a DP rank's pool has
 };
 
+// Throws InputError when the trace is not valid or holds a request that no KV pool of such an instance can hold.
+void check_requests(const RequestTrace& trace, const ServingOptions& options);
+
 // Serves the trace from empty to empty on one instance. Equal arguments (and a model that prices equal steps alike)
 // give equal results, fingerprint included. Of the result's fields, the model's `detail`, the plan's and the memory's
 // are the caller's.

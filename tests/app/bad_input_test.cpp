@@ -154,3 +154,14 @@ TEST_CASE("the line of the scenario file is named") {
   CHECK(outcome.exit_code == 2);
   CHECK_MESSAGE(outcome.err.find("s.yaml:") != std::string::npos, outcome.err);
 }
+
+TEST_CASE("validate refuses what run refuses") {
+  const TempDir dir;
+  for (const char* set : {"requests.input_tokens=1000000000", "'protocol.slo=ttft<2'"}) {
+    const std::string rest = small_scenario() + " --set " + set;
+    const Outcome validated = run_epsim(dir, "validate " + rest), ran = run_epsim(dir, "run -q -o out " + rest);
+    CHECK(validated.exit_code == 2);
+    CHECK(ran.exit_code == 2);
+    CHECK(validated.err == ran.err);
+  }
+}
