@@ -10,6 +10,8 @@
 
 #include "sim/core/config_convert.h"
 #include "sim/core/config_document.h"
+#include "sim/core/files.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 Config Config::from_file(const std::filesystem::path& file) { return Config(ConfigDocument::read(file)); }
@@ -216,6 +218,10 @@ std::optional<std::filesystem::path> ConfigReader::maybe_path(const std::string&
   std::filesystem::path file(*text);
   if (file.is_relative()) {
     file = node_->document->source_of(node_->full(key)).folder / file;
+    if (std::error_code none; !std::filesystem::exists(file, none)) {
+      const std::filesystem::path shipped = shipped_file(*text);
+      file = std::filesystem::exists(shipped, none) ? shipped : file;
+    }
   }
   file = file.lexically_normal();
   note_file(file);

@@ -130,7 +130,8 @@ class ConfigReader {
   // One of `allowed`; the error lists them, the nearest first.
   std::string choice(const std::string& key, const std::vector<std::string>& allowed,
                      const std::optional<std::string>& fallback = std::nullopt);
-  // A file name: relative to the document's folder, or to the working directory when it came from an override.
+  // A file name: relative to the document's folder, or to the working directory when it came from an override. Where
+  // there is none, an installed file of that name (shipped_file()).
   std::filesystem::path path(const std::string& key);
   std::optional<std::filesystem::path> maybe_path(const std::string& key);
 

@@ -295,4 +295,11 @@ TEST_CASE("every verb finds the installed files that it reads from any folder") 
   CHECK(slurp(dir / "err.txt").find("`seed`") != std::string::npos);
   CHECK(ends_with("plan " + plan + " -o p.json") == 2);
   CHECK(slurp(dir / "err.txt").find("`weights`") != std::string::npos);  // no request, but it was found
+  fs::copy_file(epsim::test::data_dir() / "small.yaml", dir / "elsewhere/own.yaml");
+  std::ofstream(dir / "elsewhere/own.yaml", std::ios::app) << "# of a user\n";
+  const std::string recorded = "kind: azure_csv, path: experiments/gallery/azure-like.csv";
+  CHECK(ends_with("validate own.yaml --set 'requests={" + recorded + "}'") == 0);
+  std::ofstream(dir / "elsewhere/mine.yaml") << "extends: own.yaml\nloads: {path: no/such.json}\n";
+  CHECK(ends_with("validate mine.yaml --set loads.kind=sglang_counts") == 2);
+  CHECK(slurp(dir / "err.txt").find("no/such.json") != std::string::npos);
 }
