@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "policies/registry.h"
+#include "sim/core/refuse.h"
 #include "sim/scenario/compared_policies.h"
 #include "sim/scenario/expert_layout.h"
 #include "sim/scenario/root_keys.h"
@@ -253,13 +254,14 @@ void read_policies(ConfigReader root, const std::vector<std::string>& labels, co
                           : root.is_section("policy") ? ""
                                                       : root.read<std::string>(kRootKeys["policy"]);
   for (const std::string& label : labels.empty() ? std::vector<std::string>{own} : labels) {
-    root.check(std::none_of(s.policies.begin(), s.policies.end(), [&](const auto& p) { return p.label == label; }),
-               "policy", fmt::format("'{}' is named twice; give the second variant its own entry.", label));
+    const InputPlace place = labels.empty() ? root.place("policy") : InputPlace{"", 0, "policies"};
+    refuse_if(std::any_of(s.policies.begin(), s.policies.end(), [&](const auto& p) { return p.label == label; }), place,
+              fmt::format("'{}' is named twice; give the second variant its own entry.", label));
     const bool here = in_place && label == own;
     const auto variant = policies.is_section(label) ? std::nullopt : as_variant(label);
     const std::string entry = variant ? variant->first : label;
     if (!here) {
-      check_label(policies, entry, labels.empty() ? root.place("policy") : InputPlace{"", 0, "policies"});
+      check_label(policies, entry, place);
     }
     PolicyChoice choice = here ? *in_place : read_policy(policies, entry, {"policies", entry}, read_system, s);
     s.policies.push_back(variant ? vary(std::move(choice), variant->second) : std::move(choice));

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <mutex>
@@ -31,6 +32,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// "axes/0/values/2", of a sweep, in the words of its options; other places as they are.
+std::string place_words(const Json& in, const std::string& path) {
+  unsigned axis = 0, value = 0;
+  int end = 0;
+  const bool found = std::sscanf(path.c_str(), "/axes/%u/values/%u%n", &axis, &value, &end) == 2 &&
+                     end == static_cast<int>(path.size());
+  return found ? fmt::format("value {} of --vary {}", value + 1, in.at("axes").at(axis).value("key", ""))
+               : path.substr(1);
+}
+
 // Up to three places in which two documents differ, in words.
 std::string differences(const Json& before, const Json& now) {
   const Json a = before.flatten(), b = now.flatten();
@@ -44,7 +55,7 @@ std::string differences(const Json& before, const Json& now) {
       if (a.contains(key) == both || !both) {
         const std::string was = value_in(a, key), is = value_in(b, key);
         if (was != is && (both || !a.contains(key))) {
-          out.push_back(fmt::format("{} was {} and is {}", key.substr(1), was, is));
+          out.push_back(fmt::format("{} was {} and is {}", place_words(both ? before : now, key), was, is));
         }
       }
     }

@@ -423,6 +423,11 @@ InputError as_written(const CapacityGiven& given, const InputError& e) {
 }  // namespace
 
 CapacityRequest read_capacity_request(const CapacityWords& words, const std::optional<Config>& file) {
+  if (file) {
+    file->root().check(!file->root().is_section("model"), "model",
+                       "this is a scenario; capacity takes a question, as in experiments/capacity/kimi-k2.yaml, or "
+                       "options alone.");
+  }
   CapacityGiven given(words, file);
   try {
     return read_question(words, given);

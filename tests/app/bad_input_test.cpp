@@ -28,6 +28,7 @@ void write_files(const TempDir& dir) {
   write(dir, "unsorted.csv", header + "2023-11-16 18:15:46.0,10,5\n2023-11-16 18:15:45.0,10,5\n");
   write(dir, "twice.csv", header + "2023-11-16 18:15:46.0,10,5\n2023-11-16 18:15:46.0,10,5\n");
   write(dir, "zero.csv", header + "2023-11-16 18:15:46.0,10,0\n");
+  write(dir, "negative.csv", header + "2023-11-16 18:15:46.0,10,-4\n");
   write(dir, "cut.csv", header + "2023-11-16 18:15:46.0,10,5\n2023-11-16 18:1");
   write(dir, "garbage.csv", std::string("\x7f\x01\xff\xfe garbage\n\0\0", 15));
   write(dir, "empty.csv", "");
@@ -69,6 +70,9 @@ TEST_CASE("wrong input ends with a clear error, exit code 2 and nothing written"
       {"unsorted timestamps", azure("unsorted.csv"), {"unsorted.csv:3"}},
       {"duplicate timestamps", azure("twice.csv") + " --set requests.equal_timestamps=error", {"twice.csv:3"}},
       {"zero-token request", azure("zero.csv"), {"zero.csv:2"}},
+      {"negative tokens",
+       azure("negative.csv"),
+       {"negative.csv:2: `GeneratedTokens`: -4 tokens; a number of tokens is 0 or more."}},
       {"truncated JSON", counts("cut.json"), {"cut.json"}},
       {"garbage JSON", counts("garbage.json"), {"garbage.json"}},
       {"wrong shape", counts("shape.json"), {"shape.json", "64"}},

@@ -81,7 +81,7 @@ TEST_CASE("sweep: goes on only with the inputs it began with") {
     CHECK(done.err.find("--overwrite") != std::string::npos);
     CHECK(contents(dir / "out") == before);
   };
-  refused("--vary cluster.nodes=1,2,4", "axes/0/values/2 was absent and is \"4\"");
+  refused("--vary cluster.nodes=1,2,4", "value 3 of --vary cluster.nodes was absent and is \"4\"");
   refused("--vary cluster.nodes=1,2 --seed 9", "overrides/0");
   refused("--vary cluster.nodes=1,2 --policies eplb", "policies/0");
   refused("--vary cluster.nodes=1,2 --measure goodput", "measure was \"run\" and is \"goodput\"");

@@ -1,4 +1,6 @@
 // Azure's LLM inference traces (github.com/Azure/AzurePublicDataset, 2023 and 2024): one row per request.
+#include <fmt/format.h>
+
 #include "traces/format/csv.h"
 #include "traces/requests/read_requests.h"
 #include "traces/requests/request_collector.h"
@@ -12,6 +14,13 @@ RequestTable read_azure_csv(ByteInput& input, const RequestOptions& options) {
   const std::size_t time = rows.column("TIMESTAMP");
   const std::size_t context = rows.column("ContextTokens"), generated = rows.column("GeneratedTokens");
   RequestCollector collector(options);
+  const auto tokens = [&](std::size_t column) {
+    const std::int64_t count = rows.integer(column);
+    if (count < 0) {
+      rows.fail(column, fmt::format("{} tokens; a number of tokens is 0 or more.", count));
+    }
+    return count;
+  };
   std::optional<std::chrono::nanoseconds> first;
   while (rows.next()) {
     const auto at = parse_timestamp(rows.text(time));
@@ -28,7 +37,7 @@ RequestTable read_azure_csv(ByteInput& input, const RequestOptions& options) {
     if (since > kLongestRecording) {
       rows.fail(time, "this is more than 100 days after the first row, longer than a run can be.");
     }
-    collector.add(since, rows.integer(context), rows.integer(generated), rows.place(time));
+    collector.add(since, tokens(context), tokens(generated), rows.place(time));
   }
   return collector.finish(input.name());
 }

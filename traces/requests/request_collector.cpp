@@ -37,7 +37,7 @@ RequestCollector::RequestCollector(const RequestOptions& options, int block_toke
 
 bool RequestCollector::usable(std::int64_t input_tokens, std::int64_t output_tokens, const InputPlace& place) {
   if (input_tokens < 0 || output_tokens < 0 || input_tokens > kMaxTokens || output_tokens > kMaxTokens) {
-    throw InputError(place, fmt::format("{} input and {} output tokens; both must be within 1 and {}.", input_tokens,
+    throw InputError(place, fmt::format("{} input and {} output tokens; both must be within 0 and {}.", input_tokens,
                                         output_tokens, kMaxTokens));
   }
   if (input_tokens > 0 && output_tokens > 0) {

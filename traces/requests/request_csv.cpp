@@ -88,8 +88,8 @@ std::size_t column_of(const CsvReader& rows, const std::string& name) {
 
 std::int64_t tokens_of(std::string_view text, const InputPlace& place) {
   const std::optional<std::int64_t> n = parse_integer(text);
-  if (!n) {
-    throw InputError(place, "a number of tokens is a whole number.");
+  if (!n || *n < 0) {
+    throw InputError(place, "a number of tokens is a whole number of 0 or more.");
   }
   return *n;
 }
