@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "models/catalogue/catalogue.h"
+#include "models/catalogue/model_catalogue.h"
 #include "sim/app/command_line.h"
 #include "sim/cluster/prepare.h"
 #include "sim/core/files.h"
@@ -23,7 +24,7 @@ void read_pd(const std::string& text, NewScenario& out) {
   char colon = 0;
   in >> out.prefill >> colon >> out.decode;
   refuse_if(in.fail() || colon != ':' || !in.eof() || out.prefill < 1 || out.decode < 1, "pd",
-            fmt::format("'{}' is not PREFILL:DECODE in nodes, as in 4:8.", text));
+            fmt::format("'{}' is not PREFILL:DECODE in nodes, each at least 1, as in 4:8.", text));
 }
 
 // Lines of a section that have a default with a source, as comments.
@@ -60,6 +61,9 @@ Scenario read_new(const NewScenario& r) {
   try {
     return read_document(scenario_document(r));
   } catch (const InputError& e) {
+    if (e.place.key == "cluster.node" && !r.dtype.empty()) {  // the node is known: it has no kernels of this type
+      throw InputError({"", 0, "dtype"}, e.problem);
+    }
     constexpr std::string_view kSection = "serving.";
     const std::string key = e.place.key.starts_with(kSection) ? e.place.key.substr(kSection.size()) : "";
     if (key.empty() || std::ranges::any_of(r.serving, [&](const auto& line) { return line.starts_with(key + ":"); })) {
@@ -101,6 +105,19 @@ std::string from_anywhere(const std::string& named) {
   return std::filesystem::is_regular_file(file) ? std::filesystem::absolute(file).lexically_normal().string() : named;
 }
 
+// As from_anywhere(), of a model: a folder that is none is told so, unless the catalogue has its name.
+std::string model_from_anywhere(const std::string& named) {
+  const std::string out = from_anywhere(named);
+  if (out == named && std::filesystem::is_directory(shipped_file(named))) {
+    try {
+      find_model(named);
+    } catch (const InputError&) {
+      throw InputError({named, 0, "model"}, "no config.json in it.");
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 int init_verb(const std::vector<std::string>& words) {
@@ -126,7 +143,7 @@ int init_verb(const std::vector<std::string>& words) {
     refuse_if(values.count(key) == 0, key,
               "this option is required, as in: epsim init --model deepseek-r1 --node dgx-h200");
   }
-  NewScenario request{values["engine"].as<std::string>(), from_anywhere(values["model"].as<std::string>()),
+  NewScenario request{values["engine"].as<std::string>(), model_from_anywhere(values["model"].as<std::string>()),
                       from_anywhere(values["node"].as<std::string>()), values["dtype"].as<std::string>()};
   request.serving = serving_of(values);
   request.nodes = values["nodes"].as<int>();

@@ -110,6 +110,19 @@ TEST_CASE("init takes the type of a checkpoint from its config.json, or from the
   }
 }
 
+TEST_CASE("init names the option that is wrong") {
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "empty");
+  const auto refused = [&](const std::string& words, const char* why) {
+    const Outcome told = run_epsim(dir, "init --node DGX-H100 " + words);
+    CHECK(told.exit_code == 2);
+    check_contains(told.err, {why});
+  };
+  refused("--model empty", "empty: `model`: no config.json in it.");
+  refused("--model olmoe-1b-7b --pd 0:1", "`pd`: '0:1' is not PREFILL:DECODE in nodes, each at least 1");
+  refused("--model olmoe-1b-7b --dtype fp4", "`dtype`: ");
+}
+
 TEST_CASE("init says why a new scenario has another type than the model's own") {
   const TempDir dir;
   const Outcome oss = run_epsim(dir, "init --model gpt-oss-120b --node DGX-H100 -o oss.yaml");
