@@ -53,6 +53,16 @@ Config open_request(const po::variables_map& values) {
   return Config::from_file(name);
 }
 
+// eplb.py plans from such loads, too.
+void warn_of_no_load(const LoadWindow& load) {
+  for (int l = 0; l < load.layers(); ++l) {
+    if (std::ranges::any_of(load.layer(l), [](double x) { return x > 0; })) {
+      return;
+    }
+  }
+  std::cerr << "warning: every load is 0, so the plan knows nothing of any expert.\n";
+}
+
 int plan_request(const po::variables_map& values) {
   refuse_if(values.count("request") == 0, "", "name the request, as in: epsim plan request.json -o plan.json");
   const std::string format = checked_plan_format(values["format"].as<std::string>());
@@ -65,6 +75,7 @@ int plan_request(const po::variables_map& values) {
   refuse_if(json.wanted() && to_file && target->to_standard_output(), "",
             "both --json and -o - write to standard output; name a file for the plan.");
   const PlanRequest request = read_plan_request(config);
+  warn_of_no_load(request.load);
   const PlacementPlan plan = make_plan(request);
   const PlanFigures figures = plan_figures(plan, request);
   if (explain) {

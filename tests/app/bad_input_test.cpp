@@ -58,6 +58,7 @@ TEST_CASE("wrong input ends with a clear error, exit code 2 and nothing written"
       {"infinite", "--set memory.static_fraction=.inf", {"memory.static_fraction", "finite"}},
       {"no unit", "--set requests.rate=4", {"requests.rate", "unit", "/s"}},
       {"zero rate", "--set requests.rate=0/s", {"requests.rate"}},
+      {"a rate beyond any", "--set requests.rate=1e300/s", {"requests.rate", "it must be at most 1000000000000"}},
       {"share over one", "--set memory.static_fraction=1.5", {"memory.static_fraction"}},
       {"unknown policy", "--set policy=elpb", {"elpb", "eplb"}},
       {"unknown kind of a policy", "--set policies.mine.kind=harmony", {"policies.mine.kind", "first: harmoeny"}},

@@ -200,6 +200,16 @@ TEST_CASE("plan: uneven capacities are ragged and say how many slots each GPU ha
   CHECK(planned(dir, again)["moved_copies"] == 0);
 }
 
+TEST_CASE("plan: loads that are all 0 are warned of") {
+  const TempDir dir;
+  write_input(dir, "request.json", with("weights", {{0, 0, 0, 0}, {0, 0, 0, 0}}));
+  const Outcome idle = run_epsim(dir, "plan request.json -o plan.json");
+  CHECK(idle.exit_code == 0);
+  CHECK(idle.err.find("warning: every load is 0") != std::string::npos);
+  write_input(dir, "request.json", with("weights", {{0, 0, 0, 0}, {0, 0, 0, 1}}));
+  CHECK(run_epsim(dir, "plan request.json -o other.json").err.find("every load") == std::string::npos);
+}
+
 TEST_CASE("plan: a trace and a model in place of weights") {
   const TempDir dir;
   const json request = {{"policy", "base"},

@@ -183,7 +183,7 @@ namespace {
 constexpr KeyTable kBenchmarkKeys =
     KeyTable({
         {"run", key::whole(Bound::kPositive), key::kNone, "Which of several runs in the file, from 1."},
-        {"assumed_rate", key::request_rate(Bound::kPositive), key::kNone,
+        {"assumed_rate", key::request_rate(kRateRange), key::kNone,
          "Arrival rate where the file has no arrival times."},
     }) +
     kRecordingKeys;

@@ -43,9 +43,12 @@ struct RequestOptions {
   Seed seed{0};  // of the copies that resampling draws
 };
 
+inline constexpr double kMostRate = 1e12;  // requests/s: one a tick, all at once to any deployment
+inline constexpr Range kRateRange = at_most(kMostRate, Bound::kPositive);
+
 inline constexpr KeyTable kRecordingKeys({
     {"path", key::path(), key::kRequired, "The recorded trace; gzip is fine."},
-    {"rate", key::request_rate(Bound::kPositive), key::by("as recorded"), "Scale the recording to this mean rate."},
+    {"rate", key::request_rate(kRateRange), key::by("as recorded"), "Scale the recording to this mean rate."},
     {"rate_by", key::one_of<RateMethod>(), key::is(RequestOptions{}.rate_by),
      "stretch: divide the gaps; resample: drop or copy requests."},
     {"time_scale", key::number(Bound::kPositive), key::is(RequestOptions{}.time_scale),

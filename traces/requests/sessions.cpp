@@ -29,7 +29,7 @@ struct SessionPlan {
 
 constexpr KeyTable kSessionKeys =
     KeyTable({
-        {"session_rate", key::request_rate(Bound::kPositive), key::kRequired, "Rate of new conversations."},
+        {"session_rate", key::request_rate(kRateRange), key::kRequired, "Rate of new conversations."},
         {"turns", key::number(Range::between(1, 1e4)), key::kRequired, "Mean number of turns of a conversation."},
         {"think_time", key::time(Bound::kPositive), key::kRequired,
          "Mean time from one turn's arrival to the next's; it does not wait for the answer, whose time it includes."},

@@ -16,7 +16,7 @@ namespace {
 constexpr double kTwoPi = 6.283185307179586476925;
 
 constexpr KeyTable kRateKeys =
-    KeyTable({{"rate", key::request_rate(Bound::kPositive), key::kRequired, "Mean arrival rate."}}) + kExtentKeys +
+    KeyTable({{"rate", key::request_rate(kRateRange), key::kRequired, "Mean arrival rate."}}) + kExtentKeys +
     kPromptKeys + kLengthKeys;
 // Below 0.001 (a coefficient of variation above 30) double precision runs out of small gaps.
 constexpr KeyTable kGammaKeys = KeyTable({{"burstiness", key::number(Range::between(1e-3, 1e6)), key::kRequired,
@@ -33,8 +33,9 @@ namespace {
 
 constexpr KeyTable kOnOffKeys =
     KeyTable({
-        {"on_rate", key::request_rate(Bound::kPositive), key::kRequired, "Arrival rate in a burst."},
-        {"off_rate", key::request_rate(), key::is(RequestsPerSecond(0)), "Arrival rate between bursts."},
+        {"on_rate", key::request_rate(kRateRange), key::kRequired, "Arrival rate in a burst."},
+        {"off_rate", key::request_rate(at_most(kMostRate)), key::is(RequestsPerSecond(0)),
+         "Arrival rate between bursts."},
         {"on_time", key::time(Bound::kPositive), key::kRequired, "Length of a burst."},
         {"off_time", key::time(Bound::kPositive), key::kRequired, "Time between bursts."},
         {"turns", key::one_of<Turns>(), key::is(Turns::kExponential), "Whether those lengths are means or exact."},
@@ -42,7 +43,7 @@ constexpr KeyTable kOnOffKeys =
     kExtentKeys + kPromptKeys + kLengthKeys;
 constexpr KeyTable kDiurnalKeys =
     KeyTable({
-        {"rate", key::request_rate(Bound::kPositive), key::by("required without hourly_rates"), "Mean arrival rate."},
+        {"rate", key::request_rate(kRateRange), key::by("required without hourly_rates"), "Mean arrival rate."},
         {"hourly_rates", key::numbers(), key::kNone,
          "24 arrival rates in requests per second, one per hour of the day."},
         {"amplitude", key::number(kShare), key::by("required without hourly_rates"),
