@@ -105,13 +105,13 @@ po::variables_map parse_words(const std::vector<std::string>& words, const std::
   return values;
 }
 
-std::vector<std::string> option_list(const po::variables_map& values, const std::string& option) {
+std::vector<std::string> option_list(const po::variables_map& values, const std::string& option, const char* what) {
   if (values.count(option) == 0) {
     return {};
   }
   std::vector<std::string> out = split_list(values[option].as<std::string>());
-  return !out.empty() ? out
-                      : throw InputError({"", 0, option}, "the list is empty; it takes words separated by commas.");
+  refuse_if(out.empty(), option, fmt::format("the list is empty; it takes {} separated by commas.", what));
+  return out;
 }
 
 void add_scenario_options(po::options_description& options) {

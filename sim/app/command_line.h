@@ -55,8 +55,9 @@ po::variables_map parse_words(const std::vector<std::string>& words, const std::
                               po::options_description options, const std::vector<std::string>& positional);
 
 // The words of an option's list, separated by commas; none where the option is not given. Throws InputError for a list
-// without a word.
-std::vector<std::string> option_list(const po::variables_map& values, const std::string& option);
+// without a word; `what` says what they are.
+std::vector<std::string> option_list(const po::variables_map& values, const std::string& option,
+                                     const char* what = "words");
 
 // Options of every verb that reads a scenario: --set (repeatable), --seed.
 void add_scenario_options(po::options_description& options);

@@ -20,7 +20,8 @@ double parsed_number(const std::string& option, const std::string& text) {
 }
 
 std::vector<double> numbers_of(const po::variables_map& values, const std::string& option) {
-  return mapped(option_list(values, option), [&](const std::string& word) { return parsed_number(option, word); });
+  return mapped(option_list(values, option, "numbers"),
+                [&](const std::string& word) { return parsed_number(option, word); });
 }
 
 }  // namespace

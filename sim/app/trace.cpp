@@ -90,7 +90,7 @@ std::int64_t whole_number(const std::string& text, const std::string& option) {
 }
 
 std::vector<int> number_list(const po::variables_map& values, const char* option) {
-  return mapped(option_list(values, option),
+  return mapped(option_list(values, option, "whole numbers"),
                 [&](const std::string& word) { return static_cast<int>(whole_number(word, option)); });
 }
 

@@ -112,7 +112,7 @@ int validate_verb(const std::vector<std::string>& words) {
   refuse(values, {"layout", "output", "quick", "against"}, "this option is for --served.");
   const JsonOutput json(values);
   if (values.count("accuracy") > 0) {
-    refuse(values, {"scenario", "policies", "set", "seed"}, "--accuracy has no scenario that this could change.");
+    refuse(values, {"scenario", "policies", "set", "seed"}, "--accuracy runs scenarios of its own; leave this out.");
     return show_accuracy(values["accuracy"].as<std::string>(), json);
   }
   return validate_scenario(values, json);

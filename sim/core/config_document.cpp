@@ -37,6 +37,18 @@ void check_keys(const YAML::Node& node, const std::string& name) {
   }
 }
 
+// What an editor does not show: an indentation with a tab up to line `last`, counted from 0.
+std::string tab_words(const std::string& text, int last) {
+  std::istringstream in(text);
+  std::string line;
+  for (int number = 0; number <= last && std::getline(in, line); ++number) {
+    if (const std::size_t tab = line.find_first_not_of(' '); tab != std::string::npos && line[tab] == '\t') {
+      return fmt::format(" Line {} is indented with a tab; YAML takes spaces.", number + 1);
+    }
+  }
+  return "";
+}
+
 YAML::Node parse(const std::string& text, const std::string& name, bool size_is_known) {
   try {
     if (!size_is_known) {
@@ -55,7 +67,8 @@ YAML::Node parse(const std::string& text, const std::string& name, bool size_is_
     check_keys(root, name);
     return root;
   } catch (const YAML::Exception& e) {
-    throw InputError({name, e.mark.line + 1, ""}, fmt::format("this is not valid YAML: {}.", e.msg));
+    throw InputError({name, e.mark.line + 1, ""},
+                     fmt::format("this is not valid YAML: {}.{}", e.msg, tab_words(text, e.mark.line)));
   }
 }
 

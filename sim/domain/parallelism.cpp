@@ -1,6 +1,7 @@
 #include "sim/domain/parallelism.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -12,6 +13,19 @@ namespace {
 // Columns of a quantised weight matrix that kernels take at once: fp8 blocks share a scale (DeepSeek-V3,
 // weight_block_size).
 constexpr int kQuantisedBlock = 128;
+
+// The values of attention_tp that divide the GPUs of a node, or are all, and the heads.
+std::string allowed_tps(const MoeSpec& model, const ClusterShape& shape) {
+  std::vector<int> out;
+  for (int tp = 1; tp <= shape.gpus; ++tp) {
+    const bool aligned =
+        tp == shape.gpus ? tp % shape.gpus_per_node == 0 : tp <= shape.gpus_per_node && shape.gpus_per_node % tp == 0;
+    if (aligned && shape.gpus % tp == 0 && model.attention.heads % tp == 0) {
+      out.push_back(tp);
+    }
+  }
+  return fmt::format(" Allowed: {}.", fmt::join(out, ", "));
+}
 
 }  // namespace
 
@@ -35,7 +49,8 @@ bool Parallelism::splits_blocks(const MoeSpec& model) const {
 
 void Parallelism::validate(const MoeSpec& model, const ClusterShape& shape) const {
   const auto need = [&](bool holds, const std::string& key, const std::string& what) {
-    refuse_if(!holds, "parallelism." + key, what);
+    refuse_if(!holds, "parallelism." + key,
+              what + (key == "attention_tp" && !model.dense() ? allowed_tps(model, shape) : ""));
   };
   need(gpus == shape.gpus, "gpus", fmt::format("the instance spans {} GPUs, the cluster has {}.", gpus, shape.gpus));
   need(attention_tp >= 1 && gpus % attention_tp == 0, "attention_tp",

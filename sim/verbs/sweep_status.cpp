@@ -58,6 +58,7 @@ std::size_t claimed_points(const JobFolder& folder, std::uint64_t inode, std::si
 std::string sweep_status(const fs::path& path) {
   const fs::path manifest = path / kSweepStore.manifest;
   std::error_code none;
+  refuse_if(!fs::is_directory(path, none), {path.string(), 0, ""}, "there is no such folder.");
   refuse_if(!fs::is_regular_file(manifest, none), {path.string(), 0, ""},
             fmt::format("the folder holds no sweep: it has no {}.", kSweepStore.manifest));
   const std::size_t count = points_in(manifest);

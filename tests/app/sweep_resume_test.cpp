@@ -268,5 +268,6 @@ TEST_CASE("sweep: --status counts what is done, failed and left") {
   CHECK(status.out.find("--retry-failed") != std::string::npos);
   const Outcome none = run_epsim(dir, "sweep --status nowhere");
   CHECK(none.exit_code == 2);
-  CHECK(none.err.find("the folder holds no sweep") != std::string::npos);
+  CHECK(none.err.find("there is no such folder") != std::string::npos);
+  CHECK(run_epsim(dir, "sweep --status .").err.find("the folder holds no sweep") != std::string::npos);
 }

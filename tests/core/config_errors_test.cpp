@@ -208,7 +208,8 @@ TEST_CASE("text that is not one YAML mapping is refused at its line") {
         Row{"a: 1\n b: 2\n", "not valid YAML"}, Row{"- 1\n- 2\n", "must be a mapping"},
         Row{"just words", "must be a mapping"}, Row{"\x01\x02\x03", "must be a mapping"},
         Row{"a: 1\n---\na: 2\n", "one document"}, Row{"? [1, 2]\n: 3\n", "a key must be a word"},
-        Row{"a: &x {b: *x}\n", "is inside the anchor that it repeats"}, Row{"a: {b: 1, b: 1}\n", "twice"}}) {
+        Row{"a: &x {b: *x}\n", "is inside the anchor that it repeats"}, Row{"a: {b: 1, b: 1}\n", "twice"},
+        Row{"a:\n  b: 1\n\tc: 2\n", "Line 3 is indented with a tab; YAML takes spaces."}}) {
     CAPTURE(row.text);
     const InputError e = error_of<InputError>([&] { config(row.text); });
     CHECK(e.place.file == "test.yaml");

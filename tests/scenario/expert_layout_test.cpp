@@ -125,7 +125,9 @@ TEST_CASE("layouts that no engine has are refused where they stand") {
                                 "decode: {}}"}),
                        {"deployment.prefill.ep_size", "vllm_v1"});
   CHECK_THROWS_WITH_AS(small({"parallelism.attention_tp=5"}),
-                       "--set: `parallelism.attention_tp`: 16 GPUs do not divide into DP ranks of 5 GPUs.", InputError);
+                       "--set: `parallelism.attention_tp`: 16 GPUs do not divide into DP ranks of 5 GPUs. "
+                       "Allowed: 1, 2, 4, 8, 16.",
+                       InputError);
 }
 
 // One request of 700 tokens in and 12 out: a step with its prompt, 11 with one token, and one more that the overlapping
