@@ -121,7 +121,9 @@ void add_scenario_options(po::options_description& options) {
 }
 
 std::vector<std::string> assignments_of(const po::variables_map& values) {
-  return values.count("set") > 0 ? values["set"].as<std::vector<std::string>>() : std::vector<std::string>{};
+  const auto out = values.count("set") > 0 ? values["set"].as<std::vector<std::string>>() : std::vector<std::string>{};
+  refuse_repeated(out);
+  return out;
 }
 
 void print_warnings(const Scenario& scenario) {
@@ -154,8 +156,11 @@ Config open_scenario(const po::variables_map& values) {
   const bool ours = name.starts_with("experiments/") && !std::filesystem::exists(shipped_file("experiments"));
   Config config = Config::from_file(ours ? own_file(name) : shipped_file(name));
   refuse_capacity_file(config.root(), name);
-  config.set(assignments_of(values));
+  const std::vector<std::string> assignments = assignments_of(values);
+  config.set(assignments);
   if (values.count("seed") > 0) {
+    refuse_if(std::ranges::any_of(assignments, [](const auto& a) { return a.starts_with("seed="); }), "seed",
+              "--set seed=... says the same; give one of the two.");
     config.set("seed=" + values["seed"].as<std::string>(), "--seed");
   }
   return config;

@@ -78,6 +78,10 @@ GoodputOptions read_goodput_options(const po::variables_map& values) {
   read_list("sensitivity", o.sensitivity);
   read_list("rates", o.rates);
   if (values.count("slo") > 0) {
+    for (const char* of_knee : {"k", "sensitivity"}) {
+      refuse_if(values.count(of_knee) > 0, of_knee,
+                "this option is for the knee, which --slo replaces; leave one out.");
+    }
     o.slo = parse_slo(values["slo"].as<std::string>());
   }
   validate(o);

@@ -32,6 +32,14 @@ void Config::set(const std::vector<std::string>& assignments, const std::string&
 
 void Config::set(const std::string& assignment, const std::string& option) { document_->set(assignment, option); }
 
+void refuse_repeated(const std::vector<std::string>& assignments) {
+  std::set<std::string> keys;
+  for (const std::string& assignment : assignments) {
+    const std::string key = assignment.substr(0, assignment.find('='));
+    refuse_if(!keys.insert(key).second, {"--set " + assignment, 0, key}, "this key is set twice; set it once.");
+  }
+}
+
 void Config::extend(const Config& base) {
   document_->root.remove("extends");
   document_->merge(document_->root, base.document_->root, "", *base.document_);

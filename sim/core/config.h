@@ -74,6 +74,9 @@ class Config {
   std::shared_ptr<ConfigDocument> document_;
 };
 
+// Throws InputError where two of `assignments` ("a.b=c") set the same key.
+void refuse_repeated(const std::vector<std::string>& assignments);
+
 // One mapping of a document. Each of its keys is read by name; finish() then refuses keys that nobody asked for.
 class ConfigReader {
  public:

@@ -73,6 +73,9 @@ class CapacityGiven {
     const auto in_file = file_ ? file_->maybe<std::vector<std::string>>(key(name)) : std::nullopt;
     auto out = own(name) != nullptr ? split_list(own(name)->front()) : in_file.value_or(split_list(fallback));
     refuse_if(out.empty(), key(name), "the list is empty; leave it out for the default.");
+    for (auto at = out.begin(); at != out.end(); ++at) {
+      refuse_if(std::find(out.begin(), at, *at) != at, name, fmt::format("'{}' is named twice.", *at));
+    }
     return out;
   }
   std::vector<std::string> repeated(const std::string& name) {

@@ -314,6 +314,7 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
 void read_demand(CapacityGiven& given, CapacityRequest& out) {
   CapacityQuestion& q = out.question;
   const double times = given.number("times", 1), time_share = given.number("time-share", 1);
+  refuse_if(!(times > 0), "times", "a factor on the rate must be above 0.");
   refuse_if(!(time_share > 0 && time_share <= 1), "time_share", "a share of the time must be above 0 and at most 1.");
   const bool own = std::any_of(q.settings.begin(), q.settings.end(),
                                [](const std::string& setting) { return setting.starts_with("requests="); });
@@ -364,6 +365,7 @@ CapacityRequest read_question(const CapacityWords& words, CapacityGiven& given) 
                                                                 : "contiguous,base,eplb,craft"),
                              q.settings);
   if (const auto own = words.find("set"); own != words.end()) {
+    refuse_repeated(own->second);
     q.settings.insert(q.settings.end(), own->second.begin(), own->second.end());
   }
   check_settings(q.settings);

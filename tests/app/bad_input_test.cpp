@@ -160,6 +160,29 @@ TEST_CASE("the line of the scenario file is named") {
   CHECK_MESSAGE(outcome.err.find("s.yaml:") != std::string::npos, outcome.err);
 }
 
+TEST_CASE("an option given twice, or beside one that says the same, is refused by name") {
+  const TempDir dir;
+  const auto refused = [&](const std::string& words, const std::string& why) {
+    const Outcome told = run_epsim(dir, words);
+    CAPTURE(words);
+    CHECK(told.exit_code == 2);
+    CHECK_MESSAGE(told.err.find(why) != std::string::npos, told.err);
+  };
+  refused("validate " + small_scenario() + " --set seed=1 --seed 2", "`seed`: --set seed=... says the same");
+  refused("validate " + small_scenario() + " --set seed=1 --set seed=2", "`seed`: this key is set twice");
+  refused("goodput " + small_scenario() + " --slo 'ttft<2s' --k 3", "`k`: this option is for the knee");
+  refused("compare " + small_scenario() + " --policies base,base", "epsim: `policies`: 'base' is named twice");
+  refused("validate " + small_scenario() + " --accuracy", "--accuracy runs scenarios of its own; leave this out.");
+  refused("trace slice trace.h5 --layers ''",
+          "`layers`: the list is empty; it takes whole numbers separated by commas.");
+  refused("sweep --status nofolder", "nofolder: there is no such folder.");
+  const std::string ask = "capacity --model olmoe-1b-7b --rate 1/s --input-tokens 9 --output-tokens 9 --ttft 1s ";
+  refused(ask + "--nodes DGX-H100,DGX-H100", "`nodes`: 'DGX-H100' is named twice.");
+  refused(ask + "--times 0", "`times`: a factor on the rate must be above 0.");
+  refused(ask + "--set memory.reserve=1GiB --set memory.reserve=2GiB", "`memory.reserve`: this key is set twice");
+  refused("capacity " + small_scenario() + " --rate 5/s", "`model`: this is a scenario; capacity takes a question");
+}
+
 TEST_CASE("validate refuses what run refuses") {
   const TempDir dir;
   for (const char* set : {"requests.input_tokens=1000000000", "'protocol.slo=ttft<2'"}) {
