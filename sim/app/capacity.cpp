@@ -188,7 +188,7 @@ void add_capacity_options(po::options_description& options) {
           {"pue", "power of the site over that of its nodes; default 1.3"},
           {"seeds", "seeds of the final search for the highest rate; default 3"},
       });
-  options.add_options()("quick", po::bool_switch(), "a first answer in seconds: fewer designs, shorter runs");
+  options.add_options()("quick", po::bool_switch(), "a first answer in a minute or so: fewer designs, shorter runs");
   po::options_description space("search space, values separated by commas");
   add(space,
       {
