@@ -10,6 +10,8 @@ namespace epsim {
 // Of the whole deployment where it was run, else of its share_of().
 const LoadPoint& point_of(const CapacityOption& option);
 
+// The demand: "at 20 requests/s".
+std::string load_text(const CapacityPlan& plan);
 // "3 prefill instances of 2 nodes and 3 decode instances of 4".
 std::string pools_text(const CapacityOption& option);
 // "holds", "overloaded", "ttft.p99<2s fails".

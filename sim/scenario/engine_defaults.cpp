@@ -56,8 +56,7 @@ void warn_of_length(const Scenario& s, std::vector<std::string>& out) {
   if (s.model.context > 0 && longest > s.model.context) {
     out.push_back(
         fmt::format("the longest request has {} tokens, prompt and answer; {} was made for {} "
-                    "(max_position_embeddings), and engines "
-                    "refuse longer ones unless told otherwise.",
+                    "(max_position_embeddings), and engines refuse longer ones unless told otherwise.",
                     longest, s.model.name, s.model.context));
   }
 }

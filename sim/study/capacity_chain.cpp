@@ -33,37 +33,16 @@ std::string perfect_balance() {
   EPSIM_CHECK(false, "there is a ceiling of perfect balance");
 }
 
-}  // namespace
-
-bool go_together(const CapacityDesign& a, const CapacityDesign& b) {
-  return a.engine == b.engine && a.dtype == b.dtype && a.settings == b.settings;
-}
-
-namespace {
-
 // CapacityRow::room of a design whose run is refused.
 std::optional<double> kv_room(const CapacityAnswer& refused) {
   return refused.refused.empty() || refused.kv_tokens == 0 ? std::nullopt
                                                            : std::optional(static_cast<double>(refused.kv_tokens));
 }
 
-std::string key_of(const std::vector<CapacityPool>& pools) {
-  std::string out;
-  for (const CapacityPool& pool : pools) {
-    out += fmt::format("{} x {}; ", pool.instances, name_of(pool.design));
-  }
-  return out;
-}
-
 }  // namespace
 
-void KnownFailures::add(const std::vector<CapacityPool>& pools, CapacityAnswer answer) {
-  answers_.insert_or_assign(key_of(pools), std::move(answer));
-}
-
-const CapacityAnswer* KnownFailures::find(const std::vector<CapacityPool>& pools) const {
-  const auto known = answers_.find(key_of(pools));
-  return known == answers_.end() ? nullptr : &known->second;
+bool go_together(const CapacityDesign& a, const CapacityDesign& b) {
+  return a.engine == b.engine && a.dtype == b.dtype && a.settings == b.settings;
 }
 
 int CapacityChain::paid(const CapacityPool& pool) const { return pool.nodes(question_.spare); }

@@ -2,12 +2,12 @@
 // nodes those that keep clearest of their bounds, or draw least where power counts.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/study/capacity_runs.h"
+#include "sim/study/known_failures.h"
 
 namespace epsim {
 
@@ -15,16 +15,6 @@ namespace epsim {
 using Feeders = std::vector<CapacityPool>;
 // Whether instances of both can be of one deployment, whose pools share engine, dtype and settings.
 bool go_together(const CapacityDesign& a, const CapacityDesign& b);
-
-// Deployments, and prefill pools alone, that are known to fail: the chain does not ask for them.
-class KnownFailures {
- public:
-  void add(const std::vector<CapacityPool>& pools, CapacityAnswer answer);
-  const CapacityAnswer* find(const std::vector<CapacityPool>& pools) const;
-
- private:
-  std::map<std::string, CapacityAnswer> answers_;  // by designs and instances
-};
 
 struct ChainResult {
   std::vector<CapacityRow> rows;
