@@ -81,7 +81,7 @@ for label in compared:
 #>   balancedness 0.332 against 0.337. KV pool 0.0 % (4,093,877 against 4,093,877 tokens per rank); experts take
 #>   the same GPU memory. No request waited for KV blocks in either run, so the size of the pool made no
 #>   difference at this load.
-#> One seed: a difference may be chance. Run with seeds=5 to see how sure this is.
+#> One seed: a difference may be chance. Run --seeds 5 to see how sure this is.
 #>
 #> base         mean over slowest GPU, mean of layers: 0.887, KV lost to copies: 0.0 %
 #> hot_to_cold  mean over slowest GPU, mean of layers: 0.923, KV lost to copies: 0.3 %

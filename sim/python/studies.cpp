@@ -138,7 +138,6 @@ Compared compare_policies(const Document& document, const py::list& policies, in
     out.comparison = one_seed(summaries, static_cast<std::uint64_t>(scenario.seed));
     out.comparison.takes_rate = takes_rate(scenario);
     out.comparison.length_key = length_key(scenario);
-    out.comparison.more_seeds = "seeds=5";
     out.comparison.out_of_reach = out_of_reach(scenario.policies);
     if (by_seed.size() > 1) {
       add_seeds(by_seed, given, strict, plans, follow, out.comparison);
@@ -176,7 +175,6 @@ SearchedGoodput search(const Document& document, const py::list& policies, const
     }
     out.study.out_of_reach = out_of_reach(by_seed.front().policies);
     out.study.seeds = seeds;
-    out.study.more_seeds = "seeds=3";
     out.study.same_requests = same_requests(by_seed);
     out.info = inputs.info;
     PlanCache plans;

@@ -19,7 +19,6 @@ struct Comparison {
   bool same_requests = false;                      // under all seeds (a recording): only the routing differs
   bool takes_rate = false;                         // `--set requests.rate` sets how many arrive
   std::string length_key{};                        // of the requests, "count" or "duration"; empty: a recording
-  std::string more_seeds = "--seeds 5";            // what the reader gives for more than one seed
   std::vector<std::string> out_of_reach{};         // policies that no deployment can have: ranked after the others
 
   const RunSummary& first_seed(std::size_t policy) const { return by_policy[policy].front(); }

@@ -157,7 +157,6 @@ struct GoodputStudy {
   std::string alignment;
   int seeds = 1;
   bool same_requests = false;  // all seeds have the same requests (a recorded trace): only the routing differs
-  std::string more_seeds = "--seeds 3";  // what the reader gives for more than one
 };
 
 // How far the run is that a search is making.

@@ -65,9 +65,6 @@ class CompareTest(unittest.TestCase):
         else:
             self.assertIn("3/3", shown.getvalue())
 
-    def test_names_its_own_argument_for_more_seeds(self):
-        self.assertIn("Run with seeds=5 to see", " ".join(epsim.compare(SMALL, ["base", "eplb"]).conclusion.split()))
-
     def test_refuses_bad_policies_and_seeds(self):
         with self.assertRaises(epsim.InputError) as caught:
             epsim.compare(SMALL, ["base", "elpb"])

@@ -176,7 +176,7 @@ TEST_CASE("over seeds a difference whose interval contains zero is none") {
   CHECK(text.find("throughput +58.3 % +- 35.9 (3.167 against 2.000 requests/s)") != std::string::npos);
   CHECK(text.find("mean TTFT no difference (+0.8 % +- 15.6)") != std::string::npos);
   CHECK(conclusions(runs).back().starts_with("3 seeds, paired"));
-  CHECK(conclusions(one_seed(std::vector{base, eplb})).back().find("Run with --seeds 5") != std::string::npos);
+  CHECK(conclusions(one_seed(std::vector{base, eplb})).back().find("Run --seeds 5") != std::string::npos);
   CHECK(conclusions(one_seed(std::vector{base})).empty());
 }
 
