@@ -194,6 +194,17 @@ void print_runs(const Comparison& compared) {
   std::cout << "\n" << conclusion_text(compared);
 }
 
+// What could not be told before the runs.
+void print_outcome_warnings(const Scenario& scenario, const std::vector<RunResult>& results) {
+  for (const RunResult& run : results) {
+    for (const std::string& warning : run.warnings) {
+      if (std::ranges::find(scenario.warnings, warning) == scenario.warnings.end()) {
+        std::cerr << "warning: " << (results.size() > 1 ? run.label + ": " : "") << warning << "\n";
+      }
+    }
+  }
+}
+
 int run_and_report(const po::variables_map& values, std::vector<Scenario> by_seed, bool folders_by_label) {
   interrupted();  // from here on, Ctrl-C is ours
   const JsonOutput json(values);
@@ -230,6 +241,7 @@ int run_and_report(const po::variables_map& values, std::vector<Scenario> by_see
   results_folder.publish();
 
   print_runs(compared);
+  print_outcome_warnings(scenario, results);
   std::cout << "\nresults: " << target.string() << "\n";
   json.print(read_file(target / (folders_by_label ? "comparison.json" : "summary.json")));
   const bool drawn = recordings.print_timeline(results.front(), target);

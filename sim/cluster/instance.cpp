@@ -108,6 +108,11 @@ Instance::Formed Instance::form_batches(Ticks now, RunCounters& counters, Finger
 StepCost Instance::price(Ticks now, const StepCost& waited, Ticks since, const RunControl& control) {
   const bool replayed = replay_padded(spec_.options.graphs, batches_);
   totals_.replayed_steps += replayed ? 1 : 0;
+  if (kind_of(batches_) == StepKind::kDecode) {
+    for (const RankBatch& batch : batches_) {
+      totals_.most_decodes = std::max(totals_.most_decodes, batch.tokens());
+    }
+  }
   if (control.recorder != nullptr) {
     control.recorder->begin_step({number_, totals_.steps, now, batches_, waited, since});
     control.recorder->kv(mapped(ranks_, [](const auto& rank) { return rank->kv().used(); }));

@@ -285,6 +285,32 @@ std::string idle_policy(const Scenario& s, std::span<const ServedInstance> insta
              : fmt::format("policy '{}' did nothing in {} steps: it copied no expert.", idle->policy.label, steps);
 }
 
+void warn_of_outcome(const Scenario& s, std::span<ServedInstance> instances, std::span<const StepTotals> totals,
+                     RunResult& result) {
+  std::vector<std::string>& out = result.warnings;
+  if (std::string idle = idle_policy(s, instances, totals); !idle.empty()) {
+    out.push_back(std::move(idle));
+  }
+  if (result.failed > 0) {
+    out.push_back(fmt::format(
+        "{} of {} requests failed: hardware was lost, and no instance was left that could serve them, or they had been "
+        "restarted as often as deployment.retry_limit allows. deployment.after_loss says what becomes of experts "
+        "without "
+        "a copy (docs/execution.md).",
+        result.failed, result.requests.size()));
+  }
+  const InstancePool& decoders = instances.back().prepared->pool;
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < instances.size(); ++i) {
+    const bool prefill = result.instances[i].role == InstanceRole::kPrefill;
+    most = prefill ? most : std::max(most, result.instances[i].most_decodes);
+  }
+  const bool told = low_latency_rows(decoders, decoders.serving.max_running_requests) > 0;  // before the run
+  if (!told && low_latency_rows(decoders, most) > 0) {
+    out.push_back(low_latency_words(decoders, most));
+  }
+}
+
 }  // namespace
 
 std::string_view extra_experts_item(const PreparedInstance& run) {
@@ -309,16 +335,7 @@ void add_details(const Scenario& s, std::span<ServedInstance> instances, RunResu
     result.prefill_memory = report_memory(*instances.front().prepared).items;
   }
   std::vector<StepTotals> all = mapped(instances, [&](ServedInstance& instance) { return totals_of(instance); });
-  if (std::string idle = idle_policy(s, instances, all); !idle.empty()) {
-    result.warnings.push_back(std::move(idle));
-  }
-  if (result.failed > 0) {
-    result.warnings.push_back(fmt::format(
-        "{} of {} requests failed: hardware was lost, and no instance was left that could serve them, or they "
-        "had been restarted as often as deployment.retry_limit allows. deployment.after_loss says what becomes "
-        "of experts without a copy (docs/execution.md).",
-        result.failed, result.requests.size()));
-  }
+  warn_of_outcome(s, instances, all, result);
   for (std::size_t i = 0; i < instances.size(); ++i) {
     const ServedInstance& instance = instances[i];
     const StepTotals& totals = all[i];

@@ -54,6 +54,7 @@ struct InstanceTotals {
   StepCost time;                    // summed over steps
   StepsByKind by_kind{};
   int gpus = 0;
+  std::int64_t most_decodes = 0;  // rows of a DP rank in a step without prompts, padding included
 };
 
 // Prompts that went from prefill to decode instances.

@@ -274,14 +274,15 @@ std::string what_if_text(const CapacityPlan& plan) {
   table.add_column({"what if", ""}, Align::kLeft);
   table.add_columns({{"TTFT p99", "ms"}, {"TPOT p99", "ms"}});
   table.add_column({"SLO", ""}, Align::kLeft);
+  const char* cut_short = "";
   for (const CapacityWhatIf& asked : option.what_ifs) {
     const LoadPoint& p = asked.answer.point;
     const std::string least = p.slo.holds ? "" : ">";
+    cut_short = p.slo.holds ? cut_short : "; >: the run ended once it was clear that the SLO fails";
     table.add_row({asked.what, least + rounded(ms_of(p.ttft_s, &Summary::p99)),
                    least + rounded(ms_of(p.tpot_s, &Summary::p99)), verdict_of(plan, asked.answer)});
   }
-  return "\n" + table.render(2) + "  of " + share_text(option) +
-         "; >: the run ended once it was clear that the SLO fails\n";
+  return "\n" + table.render(2) + "  of " + share_text(option) + cut_short + "\n";
 }
 
 // What fails first as demand grows.

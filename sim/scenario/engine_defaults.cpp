@@ -36,13 +36,6 @@ void warn_of_graphs(const InstancePool& pool, std::vector<std::string>& out) {
   }
 }
 
-// Of a DP rank in a step of decodes.
-std::int64_t most_decodes(const InstancePool& pool) {
-  const GraphOptions& graphs = pool.serving.graphs;
-  return std::max<std::int64_t>(pool.serving.max_running_requests,
-                                graphs.enabled && !graphs.sizes.empty() ? graphs.sizes.back() : 0);
-}
-
 bool low_latency_decodes(const InstancePool& pool) {
   const DispatchOptions& decodes = pool.dispatch.decode_steps != nullptr ? *pool.dispatch.decode_steps : pool.dispatch;
   return decodes.network.transport == Transport::kDeepEpLowLatency;
@@ -74,11 +67,8 @@ void warn_of_low_latency(const InstancePool& pool, std::vector<std::string>& out
         "up to {}. deepep_auto takes the normal kernels for them.",
         of_gpu, most, pool.serving.token_budget));
   }
-  if (const std::int64_t rows = low_latency_rows(pool); rows > 0) {
-    out.push_back(fmt::format(
-        "deepep_low_latency takes {} tokens a GPU in SGLang's default, {} a DP rank; steps have up to {}. Start SGLang "
-        "with SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK={}, or lower cuda_graph_max_bs and max_running_requests.",
-        of_gpu, most, most_decodes(pool), rows));
+  if (low_latency_rows(pool, pool.serving.max_running_requests) > 0) {
+    out.push_back(low_latency_words(pool, pool.serving.max_running_requests));
   }
 }
 
@@ -143,10 +133,19 @@ bool is_deep_ep(const DispatchOptions& dispatch) {
 }
 }  // namespace
 
-std::int64_t low_latency_rows(const InstancePool& pool) {
+std::int64_t low_latency_rows(const InstancePool& pool, std::int64_t decodes) {
   const std::int64_t of_gpu = find_engine(pool.serving.engine).low_latency_tokens, gpus = pool.parallelism.attention_tp;
-  const std::int64_t rows = (most_decodes(pool) + gpus - 1) / gpus;
+  const std::int64_t rows = (decodes + gpus - 1) / gpus;
   return low_latency_decodes(pool) && of_gpu > 0 && rows > of_gpu ? rows : 0;
+}
+
+std::string low_latency_words(const InstancePool& pool, std::int64_t decodes) {
+  const std::int64_t of_gpu = find_engine(pool.serving.engine).low_latency_tokens;
+  return fmt::format(
+      "steps have up to {} decodes a DP rank; deepep_low_latency takes {} a GPU in SGLang's default, {} a rank. Start "
+      "SGLang with SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK={}, or lower cuda_graph_max_bs and "
+      "max_running_requests.",
+      decodes, of_gpu, of_gpu * pool.parallelism.attention_tp, low_latency_rows(pool, decodes));
 }
 
 EngineSite site_of(const ClusterSpec& cluster, int dp_ranks, const DispatchOptions& dispatch, bool fraction_stated,

@@ -31,9 +31,10 @@ EngineDefault<std::string> default_transport(std::string_view engine, const MoeS
 // CUDA graphs need messages of a fixed size.
 bool can_capture(const DispatchOptions& dispatch);
 
-// Rows that DeepEP's low-latency kernels have to take from a GPU in a step of decodes, where that is more than the
-// engine lets them by itself; else 0.
-std::int64_t low_latency_rows(const InstancePool& pool);
+// Rows that DeepEP's low-latency kernels have to take from a GPU where a DP rank decodes so many, if that is more than
+// the engine lets them by itself; else 0.
+std::int64_t low_latency_rows(const InstancePool& pool, std::int64_t decodes);
+std::string low_latency_words(const InstancePool& pool, std::int64_t decodes);
 
 // Settings that the engine would refuse or change, each with the reason.
 std::vector<std::string> engine_warnings(const Scenario& scenario);

@@ -438,9 +438,11 @@ std::vector<PlannedPool> plans_of(const CapacityQuestion& question, const Capaci
   }
   for (const PreparedInstance& pool : prepare_run(scenario, scenario.policies.front()).pools) {
     const Transport transport = pool.pool.dispatch.network.transport;
+    const GraphOptions& graphs = pool.pool.serving.graphs;
     out.push_back({pool.plan, scenario.model.moe_layer_numbers(), scenario.model.layers,
                    transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency, longest,
-                   pool.serving.kv_blocks * pool.serving.kv_block_tokens, low_latency_rows(pool.pool)});
+                   pool.serving.kv_blocks * pool.serving.kv_block_tokens,
+                   low_latency_rows(pool.pool, graphs.enabled && !graphs.sizes.empty() ? graphs.sizes.back() : 0)});
   }
   return out;
 }

@@ -77,7 +77,7 @@ TEST_CASE("wrong input ends with a clear error, exit code 2 and nothing written"
       {"truncated JSON", counts("cut.json"), {"cut.json"}},
       {"garbage JSON", counts("garbage.json"), {"garbage.json"}},
       {"wrong shape", counts("shape.json"), {"shape.json", "64"}},
-      {"request longer than the KV pool", "--set requests.input_tokens=9000000", {"request 1", "KV"}},
+      {"request longer than the KV pool", "--set memory.num_gpu_blocks=600", {"request 1", "KV"}},
       {"experts do not divide over GPUs", "--set cluster.nodes=3", {"64 experts", "24 GPUs"}},
       {"a plan that does not fit",
        "--set policy=eplb --set plan_loads.drift=0.1 --set policies.eplb.num_redundant_experts=32000",

@@ -466,10 +466,10 @@ TEST_CASE("what an engine would refuse or change is a warning with the reason") 
   // 128 tokens a GPU, 8 GPUs a DP rank.
   CHECK(warnings({h200, "dispatch.transport=deepep_low_latency", "serving.chunked_prefill_size=1024"}).empty());
   CHECK(has(warnings({h200, "dispatch.transport=deepep_low_latency", "serving.chunked_prefill_size=1025"}), "1024"));
-  // Graphs of up to 8 x 129 requests need 129 rows from each of a DP rank's GPUs.
-  const std::string graphs = "serving={engine: sglang_0_5, chunked_prefill_size: 512, cuda_graph_bs: [1024, 1032]}";
-  CHECK(has(warnings({h200, "dispatch.transport=deepep_low_latency", graphs}), "MAX_DISPATCH_TOKENS_PER_RANK=129"));
-  CHECK(warnings({h200, "dispatch.transport=deepep_low_latency", graphs, "serving.cuda_graph_bs=[1024]"}).empty());
+  // 8 x 129 requests need 129 rows from each of a DP rank's GPUs.
+  const std::string most = "serving={engine: sglang_0_5, chunked_prefill_size: 512, max_running_requests: ";
+  CHECK(has(warnings({h200, "dispatch.transport=deepep_low_latency", most + "1032}"}), "TOKENS_PER_RANK=129"));
+  CHECK(warnings({h200, "dispatch.transport=deepep_low_latency", most + "1024}"}).empty());
   // Prompt and answer against OLMoE's max_position_embeddings.
   CHECK(warnings({"requests.input_tokens=4092", "requests.output_tokens=4"}).empty());
   CHECK(has(warnings({"requests.input_tokens=4093", "requests.output_tokens=4"}), "has 4097 tokens"));
