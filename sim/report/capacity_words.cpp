@@ -277,10 +277,10 @@ std::string what_if_text(const CapacityPlan& plan) {
   const char* cut_short = "";
   for (const CapacityWhatIf& asked : option.what_ifs) {
     const LoadPoint& p = asked.answer.point;
-    const std::string least = p.slo.holds ? "" : ">";
-    cut_short = p.slo.holds ? cut_short : "; >: the run ended once it was clear that the SLO fails";
+    const std::string verdict = verdict_of(plan, asked.answer), least = p.slo.holds || verdict == kOpen ? "" : ">";
+    cut_short = least.empty() ? cut_short : "; >: the run ended once it was clear that the SLO fails";
     table.add_row({asked.what, least + rounded(ms_of(p.ttft_s, &Summary::p99)),
-                   least + rounded(ms_of(p.tpot_s, &Summary::p99)), verdict_of(plan, asked.answer)});
+                   least + rounded(ms_of(p.tpot_s, &Summary::p99)), verdict});
   }
   return "\n" + table.render(2) + "  of " + share_text(option) + cut_short + "\n";
 }
