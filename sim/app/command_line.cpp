@@ -121,7 +121,7 @@ void add_scenario_options(po::options_description& options) {
 }
 
 std::vector<std::string> assignments_of(const po::variables_map& values) {
-  const auto out = values.count("set") > 0 ? values["set"].as<std::vector<std::string>>() : std::vector<std::string>{};
+  auto out = values.count("set") > 0 ? values["set"].as<std::vector<std::string>>() : std::vector<std::string>{};
   refuse_repeated(out);
   return out;
 }

@@ -107,7 +107,7 @@ std::string from_anywhere(const std::string& named) {
 
 // As from_anywhere(), of a model: a folder that is none is told so, unless the catalogue has its name.
 std::string model_from_anywhere(const std::string& named) {
-  const std::string out = from_anywhere(named);
+  std::string out = from_anywhere(named);
   if (out == named && std::filesystem::is_directory(shipped_file(named))) {
     try {
       find_model(named);

@@ -71,11 +71,6 @@ std::vector<std::pair<std::string, double>> terms_of(const RunResult& run, doubl
   return out;
 }
 
-double extrapolated_share(const RunResult& run) {
-  const double total = run.time.total.count();
-  return total > 0 ? run.time.by_origin[static_cast<std::size_t>(Origin::kExtrapolated)].count() / total : 0;
-}
-
 ServedRun run_served_point(const ServedRequest& request, const std::vector<std::string>& assignments,
                            const std::atomic<bool>* stop, PlanCache& plans) {
   ServedRun out;
@@ -92,7 +87,7 @@ ServedRun run_served_point(const ServedRequest& request, const std::vector<std::
     out.predicted = {run.latency.ttft_s.*statistic, run.latency.tpot_s.*statistic, run.latency.e2e_s.*statistic};
     const ServingOptions& serving = prepared.last().serving;
     out.kv_tokens = static_cast<double>(serving.kv_blocks * serving.kv_block_tokens);
-    out.extrapolated = extrapolated_share(run);
+    out.extrapolated = run.extrapolated_share();
     out.tpot_terms = terms_of(run, out.predicted[1]);
     out.stand_ins = run.carried_over;
     out.drafts = serving.speculative.draft_tokens > 0;

@@ -151,6 +151,10 @@ struct RunResult {
   std::int64_t steps = 0;
   std::int64_t replayed_steps = 0;  // of these, from a CUDA graph
   StepCost time;                    // summed over steps
+  double extrapolated_share() const {
+    const double total = time.total.count();
+    return total > 0 ? time.by_origin[static_cast<std::size_t>(Origin::kExtrapolated)].count() / total : 0;
+  }
   StepsByKind by_kind{};
   const KindTotals& of_kind(StepKind kind) const { return by_kind[static_cast<std::size_t>(kind)]; }
   StepTotals detail;

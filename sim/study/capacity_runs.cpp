@@ -180,11 +180,6 @@ RequestTrace from_clients(RequestTrace trace, double clients, Seconds ramp) {
   return trace;
 }
 
-double extrapolated_share(const RunResult& run) {
-  const double total = run.time.total.count();
-  return total > 0 ? run.time.by_origin[static_cast<std::size_t>(Origin::kExtrapolated)].count() / total : 0;
-}
-
 // A run that has not ended when as much time again as `span`, in which its requests should come, has gone by, and
 // several times what the longest of them takes alone, falls behind: it is cut short there, and `interrupted`.
 RunResult run_until_hopeless(const ReadyDeployment& deployment, const RequestTrace& trace, Seconds span,
@@ -359,7 +354,7 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, int one
       out.point = measured_point(run, rate, options, cut);
       out.point.offered = clients > 0 && !cut ? out.point.completed : rate;
       out.busy = measured_busy(run, options);
-      out.extrapolated = extrapolated_share(run);
+      out.extrapolated = run.extrapolated_share();
       out.carried_over = run.carried_over;
       const bool full = out.point.enough_requests || !out.point.slo.holds;
       const bool unclear = fails_by_chance(out.point, missing);
