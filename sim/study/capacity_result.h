@@ -128,8 +128,8 @@ struct CapacityRow {
   std::optional<double> room = {};
 };
 
-// How far steps are off: between the mean error of predicted TPOT on the served points of one instance, 9.3 %, and on
-// all of them, 10.6 % (experiments/served/errors.csv).
+// How far steps are off: a little more than the mean error of predicted TPOT on all served points, 9.6 %
+// (experiments/served/README.md).
 inline constexpr double kStepError = 0.099;
 inline constexpr std::string_view kSlower = "steps 10 % longer";  // a CapacityWhatIf
 
