@@ -1,4 +1,4 @@
-// What the answer of `epsim capacity` rests on: steps that are slower on GPU and host, and power where it is asked for.
+// What the answer of `epsim capacity` rests on: steps that are slower on GPU and host, and power where it is asked for; and what a deployment costs.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "sim/study/capacity.h"
+#include "sim/study/capacity_cost.h"
 #include "sim/study/capacity_runs.h"
 #include "sim/study/job_runner.h"
 #include "sim/study/job_store.h"
@@ -33,6 +34,45 @@ CapacityQuestion small_question(double rate, int output_tokens, const std::strin
   q.seeds = 0;
   q.layouts = {{InstanceRole::kWhole, "DGX-H100", 1, 8, "sglang", "bf16", 8}};
   return q;
+}
+
+TEST_CASE("a deployment's cost is its nodes' prices over the tokens that it serves") {
+  CapacityOption option;
+  option.pools = {{{InstanceRole::kWhole, "p5en.48xlarge", 2, 8, "sglang", "fp8", 16}, 3}};
+  option.answer.input_tokens = 3000;
+  option.answer.output_tokens = 1000;
+  option.answer.busy = 0.5;
+  CapacityPlan plan;
+  plan.rate = 5;
+  CapacityPrices& prices = plan.prices;
+  const CapacityCost cost = cost_of(option, plan);
+  CHECK(cost.gpus == 48);
+  CHECK(cost.usd_per_hour == doctest::Approx(6 * 63.296));  // AWS on demand
+  CHECK(cost.usd_per_million == doctest::Approx(6 * 63.296 / 3600 / (5 * 4000) * 1e6));
+  CHECK(cost.usd_per_million_output == doctest::Approx(4 * cost.usd_per_million));
+  CHECK(cost.usd_per_request == doctest::Approx(6 * 63.296 / 3600 / 5));
+  // A node: 1271.6 + 405 W always, 835 W of fans and 8 GPUs of 700 W, which idle at a tenth; PUE 1.3.
+  const double idle = 1.3 * (1271.6 + 405 + 560), busy = 1.3 * (1271.6 + 405 + 835 + 5600);
+  CHECK(cost.watts == doctest::Approx(6 * (idle + busy) / 2));
+  CHECK(cost.joules_per_token == doctest::Approx(cost.watts / 20000));
+  prices.own = {parse_price("p5en.48xlarge=31.6usd/h")};
+  prices.usd_per_kwh = 0.1;
+  CHECK(cost_of(option, plan).usd_per_hour == doctest::Approx(6 * 31.6 + cost.watts / 1000 * 0.1));
+  // Clients in a closed loop send what they are answered: 2 requests/s to an instance, of which there are 3.
+  CapacityPlan loop = plan;
+  loop.in_flight = 30;
+  option.answer.point.completed = 2;
+  CHECK(cost_of(option, loop).usd_per_request == doctest::Approx(cost_of(option, plan).usd_per_request * 5 / 6));
+  prices.pue = 1.04;
+  CHECK(cost_of(option, plan).watts == doctest::Approx(cost.watts * 1.04 / 1.3));
+  prices.terms = "3y";
+  prices.own.clear();
+  CHECK(price_of("p5en.48xlarge", prices)->usd_per_hour == 27.34387);
+  CHECK_FALSE(price_of("grace-8x3090", prices));
+  prices.terms = "ownership";  // of A100s none is known; rent on demand is no stand-in
+  CHECK(price_of("p5en.48xlarge", prices)->usd_per_hour == doctest::Approx(8 * 1.59));
+  CHECK_FALSE(price_of("p4de.24xlarge", prices));
+  CHECK_THROWS_AS(parse_price("p5en.48xlarge=31.6"), InputError);
 }
 
 }  // namespace
