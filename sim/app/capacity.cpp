@@ -27,8 +27,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kInfeasible = 3;
-
 void print_answer(const std::string& progress, const CapacityDesign& design, int instances, const CapacityAnswer& a) {
   if (a.refused.empty()) {
     const std::string load = a.point.requests == 0

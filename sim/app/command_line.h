@@ -16,7 +16,7 @@
 namespace epsim::app {
 
 // A verb takes the words after its name and returns the exit code: 0 done, 1 the run failed, 2 bad input (thrown as
-// InputError), 3 no deployment holds the SLO (capacity), 130 interrupted; diagnose answers with 10 on, 11 off, 12 unsure.
+// InputError), 3 no deployment (capacity) or no policy (goodput) holds the SLO, 130 interrupted; diagnose answers with 10 on, 11 off, 12 unsure.
 struct Verb {
   const char* name;
   const char* summary;  // one line for `epsim --help`
@@ -40,7 +40,7 @@ int trace_verb(const std::vector<std::string>& words);
 int schema_verb(const std::vector<std::string>& words);
 int list_verb(const std::vector<std::string>& words);
 
-inline constexpr int kInterrupted = 130;
+inline constexpr int kInfeasible = 3, kInterrupted = 130;
 
 // Calls the verb that the first word names with the words after it. Throws InputError, naming the nearest, where `verbs`
 // has none of that name; `kind` is what the message calls them.

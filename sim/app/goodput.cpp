@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <tbb/global_control.h>
 
+#include <algorithm>
 #include <iostream>
 #include <mutex>
 #include <utility>
@@ -126,6 +127,9 @@ int goodput(const po::variables_map& values, const ComparedLabels& compared) {
   const Scenario& scenario = by_seed.front();
   check_searched(scenario);  // before the study has a folder
   GoodputOptions options = by_protocol(given, scenario);
+  if (options.slo.any() && !given.slo.any()) {
+    refuse_knee_options(values, "protocol.slo of the scenario");
+  }
   options.branches = values["branches"].as<bool>();
   print_warnings(scenario);
   print_note(values, compared.note);
@@ -148,7 +152,8 @@ int goodput(const po::variables_map& values, const ComparedLabels& compared) {
                              all > 0 ? fmt::format(", {} requests each", all) : "")
               << goodput_tables(study) << "\nresults: " << target.string() << "\n";
     json.print(read_file((store.path() / "goodput.json").string()));
-    return 0;
+    const auto holds = [](const GoodputSearch& search) { return search.slo.holds; };
+    return !options.slo.any() || std::ranges::any_of(study.searches, holds) ? 0 : kInfeasible;
   });
 }
 
@@ -176,7 +181,7 @@ int goodput_verb(const std::vector<std::string>& words) {
       "knee of mean TTFT and the saturation throughput. Rates scale the arrivals of the scenario's requests, so every\n"
       "policy sees the same ones; ratios between policies are taken seed by seed. The search generates as many\n"
       "requests as a verdict needs (1,000,000 at most); requests.count does not limit it. Finished searches are kept:\n"
-      "after Ctrl-C or a kill, rerun the same command to continue.\n",
+      "after Ctrl-C or a kill, rerun the same command to continue. Exit code 3: no policy meets the SLO at any rate.\n",
       options, {"scenario"});
   return goodput(values, compared_labels(values, option_list(values, "policies")));
 }

@@ -26,6 +26,13 @@ std::vector<double> numbers_of(const po::variables_map& values, const std::strin
 
 }  // namespace
 
+void refuse_knee_options(const po::variables_map& values, const std::string& slo) {
+  for (const char* of_knee : {"k", "sensitivity"}) {
+    refuse_if(values.count(of_knee) > 0, of_knee,
+              fmt::format("this option is for the knee, which {} replaces; leave one out.", slo));
+  }
+}
+
 void add_goodput_options(po::options_description& options) {
   const auto word = [] { return po::value<std::string>(); };
   options.add_options()("k", word(), "the knee is where mean TTFT is k times that of an idle instance; default 5")(
@@ -78,10 +85,7 @@ GoodputOptions read_goodput_options(const po::variables_map& values) {
   read_list("sensitivity", o.sensitivity);
   read_list("rates", o.rates);
   if (values.count("slo") > 0) {
-    for (const char* of_knee : {"k", "sensitivity"}) {
-      refuse_if(values.count(of_knee) > 0, of_knee,
-                "this option is for the knee, which --slo replaces; leave one out.");
-    }
+    refuse_knee_options(values, "--slo");
     o.slo = parse_slo(values["slo"].as<std::string>());
   }
   validate(o);

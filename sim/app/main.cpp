@@ -56,7 +56,7 @@ void print_help(std::ostream& out) {
          "  epsim list policies\n\n"
          "`epsim <verb> --help` explains a verb; `man epsim` has all verbs. If the working folder lacks a\n"
          "file, epsim looks among its installed scenarios. Exit codes: 0 done, 1 the run failed, 2 bad input\n"
-         "(or more than fits into memory), 130 interrupted; of capacity: 3 no deployment holds the SLO;\n"
+         "(or more than fits into memory), 3 nothing holds the SLO (capacity, goodput), 130 interrupted;\n"
          "of diagnose: 10 on, 11 off, 12 unsure.\n";
 }
 

@@ -176,12 +176,21 @@ TEST_CASE("goodput: faults and loads that change at a time are refused, since it
   }
 }
 
-TEST_CASE("goodput: an SLO that is never met is an answer") {
+TEST_CASE("goodput: an SLO that is never met is an answer, with exit code 3") {
   const TempDir dir;
   const Outcome done =
       run_epsim(dir, "goodput " + small_scenario() + " -q --seeds 1 --policies base,eplb --slo 'ttft.p50<10us' -o out");
-  REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  REQUIRE_MESSAGE(done.exit_code == 3, done.err);
   CHECK(done.out.find("No policy meets the SLO, not even with one request in the system") != std::string::npos);
+}
+
+TEST_CASE("goodput: options of the knee are refused beside an SLO, also the scenario's own") {
+  const TempDir dir;
+  for (const std::string slo : {"--slo 'ttft.p99<1s'", "--set 'protocol.slo=ttft.p99<1s'"}) {
+    const Outcome refused = run_epsim(dir, "goodput " + small_scenario() + " -q --policies base --k 4 -o out " + slo);
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.err.find("this option is for the knee") != std::string::npos);
+  }
 }
 
 TEST_CASE("goodput: killed or interrupted, it goes on to the same bytes from the searches it finished") {
