@@ -15,6 +15,7 @@
 #include "models/catalogue/hf_quantisation.h"
 #include "sim/core/error.h"
 #include "sim/core/files.h"
+#include "sim/core/mapped.h"
 
 namespace epsim {
 namespace {
@@ -57,8 +58,7 @@ struct Dialect {
 };
 
 // Defaults: configuration_<model_type>.py of huggingface/transformers v4.57 (deepseek_v32, glm_moe_dsa, minimax_m2,
-// qwen3_5_moe: v5). In all of
-// them tie_word_embeddings is false, decoder_sparse_step and interleave_moe_layer_step are 1.
+// qwen3_5_moe: v5). In all of them tie_word_embeddings is false, decoder_sparse_step and interleave_moe_layer_step are 1.
 constexpr Dialect kDialects[] = {
     {"deepseek_v2", "DeepseekV2", "n_routed_experts", "moe_intermediate_size", "intermediate_size",
      SharedExperts::kCount, MoeLayers::kFirstDense, Limits::kNone, true, 0},
@@ -134,13 +134,10 @@ const Dialect& dialect_of(const HfObject& in) {
   const std::string model_type = in.word("model_type");
   const auto found = std::ranges::find(kDialects, model_type, &Dialect::model_type);
   if (found == std::end(kDialects)) {
-    std::vector<std::string_view> known;
-    std::transform(std::begin(kDialects), std::end(kDialects), std::back_inserter(known),
-                   [](const Dialect& d) { return d.model_type; });
     in.fail("model_type",
             fmt::format("'{}' is not a model_type that epsim can price; known are {}. Describe the model in a .yaml "
                         "file instead (models/architectures shows how).",
-                        model_type, fmt::join(known, ", ")));
+                        model_type, fmt::join(mapped(kDialects, &Dialect::model_type), ", ")));
   }
   return *found;
 }
@@ -223,6 +220,9 @@ std::vector<int> moe_layers_of(const HfObject& in, const Dialect& dialect, int l
 // MoeSpec knows leading dense layers and a regular stride after them.
 void set_layers(const HfObject& in, const Dialect& dialect, MoeSpec& out) {
   out.layers = in.integer("num_hidden_layers", 1, 10'000);
+  for (const char* key : {"num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers"}) {
+    out.mtp_layers = std::max(out.mtp_layers, in.integer_or(key, 0, 0));
+  }
   if (dialect.layers == MoeLayers::kNone) {
     out.first_dense_layers = out.layers;
     return;

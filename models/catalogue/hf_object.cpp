@@ -60,8 +60,7 @@ constexpr HarmlessKeys kHarmless[] = {
      "mlp_intermediate_size",
      "minimax_m2"},
     // multi-token prediction: layers beside the model's own, which are not counted
-    {"num_nextn_predict_layers num_mtp_modules mtp_transformer_layers use_mtp mtp_num_hidden_layers "
-     "mtp_use_dedicated_embeddings"},
+    {"mtp_transformer_layers use_mtp mtp_use_dedicated_embeddings"},
 };
 
 std::set<std::string> harmless_keys(std::string_view model_type) {

@@ -74,7 +74,8 @@ struct MoeSpec {
   int expert_groups = 1;        // group-limited routing: experts are in this many groups
   int top_groups = 1;           // of which a token may use this many
   int vocab = 0;
-  int context = 0;  // tokens of a request that it was made for (max_position_embeddings); 0: not known
+  int context = 0;     // tokens of a request that it was made for (max_position_embeddings); 0: not known
+  int mtp_layers = 0;  // multi-token-prediction layers published with it, beside `layers`
   bool tied_embeddings = false;
   WeightType dtype = WeightType::kBf16;  // of its checkpoint
   WeightType weights_of(WeightsOf part) const { return type_of(dtype, part); }

@@ -196,6 +196,7 @@ TEST_CASE("dense models, alone and inside models of images") {
                  {"mtp_num_hidden_layers", 1}});
   const MoeSpec qwen = parsed(nested("qwen3_5", "Qwen3_5ForConditionalGeneration", hybrid));
   CHECK(qwen.dense());
+  CHECK(qwen.mtp_layers == 1);
   CHECK(qwen.layers_of(AttentionReach::kLinear) == 48);
   CHECK(qwen.layers_of(AttentionReach::kFull) == 16);
   CHECK(qwen.kv_bytes_per_token(1).count() == 16 * 2 * 4 * 256 * 2);
@@ -209,6 +210,7 @@ TEST_CASE("dense models, alone and inside models of images") {
                {"architectures", {"MiMoForCausalLM"}},
                {"num_nextn_predict_layers", 1}});
   CHECK(parsed(mimo).dense());
+  CHECK(parsed(mimo).mtp_layers == 1);
   CHECK(parsed(mimo).dense_ffn_bytes().count() == 3.0 * 4096 * 11008 * 2);
   CHECK(parsed(mimo).kv_bytes_per_token(1).count() == 36 * 2 * 8 * 128 * 2);
 }
