@@ -180,8 +180,18 @@ bool can_capture(const DispatchOptions& dispatch) {
   return decodes != Transport::kNcclP2p && decodes != Transport::kDeepEpNormal;
 }
 
-// From a tenth of a second a step on.
-constexpr double kLongStep = 0.1;
+void warn_of_drafter(const MoeSpec& model, const InstancePool& pool, std::vector<std::string>& out) {
+  if (pool.serving.speculative.has_layer() && model.mtp_layers == 0) {
+    out.push_back(
+        fmt::format("serving.speculative drafts with a multi-token-prediction layer, and {} is not known to have one "
+                    "(mtp_layers of "
+                    "the model): the drafter is priced as a layer like the model's last.",
+                    model.name));
+  }
+}
+
+// A run takes thousands of steps: from half a minute on.
+constexpr double kLongStep = 0.02;
 
 void warn_of_flows(const MoeSpec& model, const InstancePool& pool, std::vector<std::string>& out) {
   const double exchange = max_min_time(pool.cluster.gpus()).count(), step = 2.0 * model.moe_layers() * exchange;
@@ -239,6 +249,7 @@ std::vector<std::string> engine_warnings(const Scenario& s) {
     warn_of_mxfp4(s.model, pool, own);
     warn_of_blocks(s.model, pool, own);
     warn_of_alignment(pool, own);
+    warn_of_drafter(s.model, pool, own);
     warn_of_flows(s.model, pool, own);
     for (const std::string& warning : own) {
       const std::string_view role = kInstanceRoleNames[static_cast<std::size_t>(pool.role)];
