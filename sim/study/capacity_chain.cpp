@@ -472,7 +472,7 @@ ChainResult CapacityChain::search(const std::vector<CapacityDesign>& layouts,
       row.design.policy = policy;
       if (fed(layout, {policy}).empty()) {
         row.status = CapacityStatus::kFails;
-        row.reason = "no prefill instances with its settings and policy hold";
+        row.reason = "no prefill instances with its settings and policy are left to feed it; their rows say why";
         settle(std::move(row));
       }
     }
