@@ -109,7 +109,7 @@ void TrafficModel::fill_gpu_tokens(std::span<const std::int64_t> tokens, bool on
   for (int r = 0; r < std::ssize(tokens); ++r) {
     std::fill_n(gpu_tokens_.begin() + std::ptrdiff_t{r} * tp, tp, static_cast<double>(tokens[r]) / tp);
   }
-  if (on_wire && (dedup_ == Dedup::kEven || dedup_ == Dedup::kPadded)) {
+  if (on_wire && to_all() && dedup_ != Dedup::kByTpRank) {
     const auto all = static_cast<double>(std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0}));
     const auto longest = static_cast<double>(*std::max_element(tokens.begin(), tokens.end()));
     const double rows = dedup_ == Dedup::kEven ? all : longest * static_cast<double>(tokens.size());

@@ -26,11 +26,12 @@
 namespace epsim {
 
 // What is sent once: every (token, expert) pair, every (token, GPU) pair, or every (token, node) pair with a fan-out
-// inside the node from the GPU of the sender's local index (rail-aligned). kEverywhere is what an all-gather does:
-// every token once to every node, and from there to every GPU. kEven: the same of one buffer of all tokens, of which
-// every GPU passes on an even share, whoever's they are (an all-reduce); kPadded: each DP rank has as many rows in it as the
-// longest. kByTpRank: the GPUs of one index in their DP ranks form a ring, and each ring moves all tokens.
-enum class Dedup { kNone, kGpu, kNode, kEverywhere, kEven, kPadded, kByTpRank };
+// inside the node from the GPU of the sender's local index (rail-aligned). kEven is what a collective of all GPUs does:
+// every token once to every node, and from there to every GPU, of which each passes on an even share, whoever's tokens
+// they are (rings; NCCL runs the broadcasts of ranks of unequal length as one). kPadded: the same of a buffer in which each
+// DP rank has as many rows as the longest. kByTpRank: the GPUs of one index in their DP ranks form a ring, and each ring
+// moves all tokens.
+enum class Dedup { kNone, kGpu, kNode, kEven, kPadded, kByTpRank };
 
 class TrafficModel {
  public:
@@ -47,7 +48,7 @@ class TrafficModel {
   void reach(int l, const StepLoads& loads, int source, TrafficMatrix::Mix& mix);
   void reach_nodes(int l, std::span<const float> pi, double weight);
   void reach_recorded(int l, const StepLoads& loads, TrafficMatrix::Mix& mix);
-  bool to_all() const { return dedup_ >= Dedup::kEverywhere; }
+  bool to_all() const { return dedup_ >= Dedup::kEven; }
   void fill_gpu_tokens(std::span<const std::int64_t> tokens, bool on_wire);
   void send_everywhere(TrafficMatrix& out) const;
   void send_in_rings(std::span<const std::int64_t> tokens, TrafficMatrix& out) const;

@@ -19,7 +19,7 @@ template <>
 inline constexpr auto kNames<FabricKind> = choice_in_order<FabricKind>(kFabricNames);
 template <>
 inline constexpr auto kNames<NetworkModel> = choice_in_order<NetworkModel>(kNetworkModelNames);
-// `kEverywhere` is what an all-gather does, and nobody asks for it.
+// The others are what collectives do, and nobody asks for them.
 template <>
 inline constexpr auto kNames<Dedup> =
     choice<Dedup>({{"none", Dedup::kNone}, {"gpu", Dedup::kGpu}, {"node", Dedup::kNode}});
@@ -39,9 +39,10 @@ constexpr TransportEntry kTransports[] = {
      "any GPUs and network; research engines, not a release of SGLang or vLLM",
      "CRAFT (arXiv 2603.28768), section 4: dynamic all-to-all over NCCL; NCCL 2.12 src/graph/search.cc "
      "(NCCL_P2P_PXN_LEVEL)"},
-    {kTransportNames[1], "every token to every GPU by all-gather, the outputs added up by reduce-scatter",
-     "any GPUs and network; SGLang without DeepEP since August 2025, vLLM's default since v0.11",
-     "SGLang PR 8539 (layers/dp_attention.py); vLLM v0.11 envs.py (VLLM_ALL2ALL_BACKEND)"},
+    {kTransportNames[1],
+     "every token to every GPU by all-gather, the outputs added up by reduce-scatter; ranks of unequal length unpadded",
+     "any GPUs and network; vLLM's default since v0.11, TensorRT-LLM's inside a node",
+     "vLLM v0.11 envs.py (VLLM_ALL2ALL_BACKEND); TensorRT-LLM thop/allgatherOp.cpp (a group of ncclBroadcast)"},
     {kTransportNames[2],
      "DeepEP's high-throughput kernels: a row a node over RDMA, to the GPU of the sender's index, fanned out over "
      "NVLink",
@@ -88,7 +89,6 @@ const AutoTransport* find_auto(std::string_view name) {
 std::optional<Dedup> to_all(Transport transport) {
   switch (transport) {
     case Transport::kAllGatherReduceScatter:
-      return Dedup::kEverywhere;
     case Transport::kAllReduce:
       return Dedup::kEven;
     case Transport::kAllGatherAllReduce:
@@ -191,7 +191,9 @@ class DispatchReader {
       return out;
     }
     DispatchOptions out = of(several->prompts, name, fabric, model);
-    out.decode_steps = std::make_shared<const DispatchOptions>(of(several->decodes, name, fabric, model));
+    DispatchOptions decodes = of(several->decodes, name, fabric, model);
+    decodes.dedup = decodes.dedup == Dedup::kEven ? Dedup::kPadded : decodes.dedup;  // SGLang's MAX_LEN
+    out.decode_steps = std::make_shared<const DispatchOptions>(std::move(decodes));
     return out;
   }
 

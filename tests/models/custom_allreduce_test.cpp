@@ -152,7 +152,7 @@ TEST_CASE("each GPU scores all tokens that were added up over all GPUs, else its
     one.dispatch.dedup = dedup;
     return part_of(one.cost(ranks), LayerPart::kGate);
   };
-  const double part = gate_of(Transport::kAllGatherReduceScatter, Dedup::kEverywhere, 1);  // 25,000 of 50,000 tokens
+  const double part = gate_of(Transport::kAllGatherReduceScatter, Dedup::kEven, 1);  // 25,000 of 50,000 tokens
   CHECK(part > 0);
   CHECK(gate_of(Transport::kAllReduce, Dedup::kEven, 1) == doctest::Approx(2 * part));
   // Two ranks of one GPU and 25,000 tokens each: by a broadcast their own, by an all-reduce those of both.

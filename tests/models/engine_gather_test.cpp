@@ -36,7 +36,7 @@ EngineParts step_of(const DispatchOptions& dispatch, std::int64_t first, std::in
   return {part(LayerPart::kAttention), part(LayerPart::kDispatch), part(LayerPart::kCombine)};
 }
 
-const DispatchOptions kGathered = exchange_by(Transport::kAllGatherReduceScatter, Dedup::kEverywhere),
+const DispatchOptions kGathered = exchange_by(Transport::kAllGatherReduceScatter, Dedup::kEven),
                       kReduced = exchange_by(Transport::kAllReduce, Dedup::kEven),
                       kBroadcasts = exchange_by(Transport::kBroadcastAllReduce, Dedup::kByTpRank);
 
@@ -59,6 +59,9 @@ TEST_CASE("an all-reduce of a zero-filled buffer moves twice the bytes of an all
   // A rank's own all-gather and reduce-scatter of 100 MB, half of it over a port, in three layers: the all-reduce adds
   // attention's parts up, and gives every GPU all rows.
   CHECK(gather.attention - reduce.attention == doctest::Approx(3 * 2 * 0.1 / 2 / 100 / 0.5));
+  // So for a lone prompt, whose rows go around the same rings: half of them cross.
+  CHECK(step_of(kGathered, 100000, 0).dispatch == doctest::Approx(gather.dispatch));
+  CHECK(step_of(kGathered, 0, 100000).combine == doctest::Approx(gather.combine));
   // The buffer is the same whoever's tokens are in it: half of a lone prompt's rows cross, twice.
   CHECK(step_of(kReduced, 100000, 0).dispatch == doctest::Approx(reduce.dispatch));
   CHECK(step_of(kReduced, 0, 100000).combine == doctest::Approx(reduce.combine));

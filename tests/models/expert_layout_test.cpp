@@ -43,13 +43,13 @@ double of(const Priced& priced, LayerPart part) { return priced.cost.by_part[sta
 }  // namespace
 
 TEST_CASE("ep_size 1 is tensor parallelism: every GPU a quarter of every expert, all rows, balanced whatever is hot") {
-  const Priced p = price(1, Dedup::kEverywhere, Transport::kAllGatherReduceScatter);
+  const Priced p = price(1, Dedup::kEven, Transport::kAllGatherReduceScatter);
   // 200,000 rows x 6 x 1000 x 125 flops = 1.5e11 at 50 TF/s = 3 ms, in each of two layers.
   CHECK(of(p, LayerPart::kExperts) == doctest::Approx(2 * 3e-3).epsilon(1e-6));
-  // Node 0's NIC sends each of the 100,000 tokens once: 200 MB at 10 GB/s = 20 ms / 0.8. Inside, GPU 0 sends 50,000
-  // rows to GPU 1: 1 ms / 0.5. The sums of the outputs come back over the same links.
-  CHECK(of(p, LayerPart::kDispatch) == doctest::Approx(2 * 0.02 / 0.8).epsilon(1e-6));
-  CHECK(of(p, LayerPart::kCombine) == doctest::Approx(2 * 0.02 / 0.8).epsilon(1e-6));
+  // Rings over all GPUs: each NIC sends half of the 100,000 tokens, 100 MB at 10 GB/s = 10 ms / 0.8. The sums of the
+  // outputs come back over the same links.
+  CHECK(of(p, LayerPart::kDispatch) == doctest::Approx(2 * 0.01 / 0.8).epsilon(1e-6));
+  CHECK(of(p, LayerPart::kCombine) == doctest::Approx(2 * 0.01 / 0.8).epsilon(1e-6));
   for (const double rows : p.totals.gpu_load) {
     CHECK(rows == doctest::Approx(2e5));  // each GPU its columns of every row
   }
@@ -57,7 +57,7 @@ TEST_CASE("ep_size 1 is tensor parallelism: every GPU a quarter of every expert,
   for (const std::size_t layer : {0U, 1U}) {
     for (const Direction direction : {Direction::kDispatch, Direction::kCombine}) {
       const std::span<const double> seconds = p.totals.bottlenecks(layer, direction);
-      CHECK(std::accumulate(seconds.begin(), seconds.end(), 0.0) == doctest::Approx(0.02 / 0.8).epsilon(1e-6));
+      CHECK(std::accumulate(seconds.begin(), seconds.end(), 0.0) == doctest::Approx(0.01 / 0.8).epsilon(1e-6));
     }
   }
   CHECK(p.totals.balancedness.mean(0, 0) == 1.0);
@@ -65,7 +65,7 @@ TEST_CASE("ep_size 1 is tensor parallelism: every GPU a quarter of every expert,
 }
 
 TEST_CASE("ep_size 2: the busier EP rank sets the time, and its GPUs are alike") {
-  const Priced p = price(2, Dedup::kEverywhere, Transport::kAllGatherReduceScatter);
+  const Priced p = price(2, Dedup::kEven, Transport::kAllGatherReduceScatter);
   // Experts 0 and 1 on GPUs 0 and 1: 150,000 rows x 6 x 1000 x 250 flops = 2.25e11 at 50 TF/s = 4.5 ms.
   CHECK(of(p, LayerPart::kExperts) == doctest::Approx(2 * 4.5e-3).epsilon(1e-6));
   CHECK(p.totals.gpu_load[0] == doctest::Approx(150e3));
@@ -74,7 +74,7 @@ TEST_CASE("ep_size 2: the busier EP rank sets the time, and its GPUs are alike")
   CHECK(p.totals.gpu_load[3] == doctest::Approx(50e3));
   CHECK(p.totals.balancedness.mean(0, 0) == doctest::Approx(100.0 / 150));
   // What travels does not depend on where experts are.
-  const Priced one = price(1, Dedup::kEverywhere, Transport::kAllGatherReduceScatter);
+  const Priced one = price(1, Dedup::kEven, Transport::kAllGatherReduceScatter);
   CHECK(of(p, LayerPart::kDispatch) == of(one, LayerPart::kDispatch));
 }
 

@@ -72,7 +72,7 @@ TEST_CASE("rows that a GPU sends per token of its own") {
   // to every node: n - 1.
   for (const Row& r : {Row{"normal EP16", 2, Dedup::kNode, 0.9965}, Row{"normal EP32", 4, Dedup::kNode, 2.7107},
                        Row{"low latency EP16", 2, Dedup::kNone, 4.0}, Row{"low latency EP32", 4, Dedup::kNone, 6.0},
-                       Row{"low latency EP64", 8, Dedup::kNone, 7.0}, Row{"AG + RS", 4, Dedup::kEverywhere, 3.0}}) {
+                       Row{"low latency EP64", 8, Dedup::kNone, 7.0}, Row{"AG + RS", 4, Dedup::kEven, 3.0}}) {
     CAPTURE(r.name);
     const TrafficMatrix traffic = TransportSetup("DGX-H100", r.nodes).traffic(r.dedup, 100);
     CHECK(off_by(traffic.inter_out[0] / 100, r.inter) <= 0.01);
@@ -83,7 +83,7 @@ TEST_CASE("rows that a GPU sends per token of its own") {
   CHECK(off_by(one.traffic(Dedup::kNode, 100).intra_out[0] / 100, 4.6328) <= 0.02);
   CHECK(off_by(one.traffic(Dedup::kNone, 100).intra_out[0] / 100, 7.0) <= 1e-6);
   // An all-gather of 8 x 100 tokens: everybody receives the 700 of the others.
-  CHECK(off_by(one.traffic(Dedup::kEverywhere, 100).intra_in[0], 700) <= 1e-9);
+  CHECK(off_by(one.traffic(Dedup::kEven, 100).intra_in[0], 700) <= 1e-9);
 }
 
 TEST_CASE("an all-gather inside a node takes what NCCL measured for the same buffer") {
@@ -92,10 +92,8 @@ TEST_CASE("an all-gather inside a node takes what NCCL measured for the same buf
   const std::int64_t tokens = 1170;
   const double buffer = 8.0 * static_cast<double>(tokens) * kBf16Row.count();
   CHECK(off_by(buffer, 128 * kMiB) <= 0.001);
-  const Price out =
-      one.price(Transport::kAllGatherReduceScatter, Dedup::kEverywhere, tokens, kBf16Row, Direction::kDispatch);
-  const Price back =
-      one.price(Transport::kAllGatherReduceScatter, Dedup::kEverywhere, tokens, kBf16Row, Direction::kCombine);
+  const Price out = one.price(Transport::kAllGatherReduceScatter, Dedup::kEven, tokens, kBf16Row, Direction::kDispatch);
+  const Price back = one.price(Transport::kAllGatherReduceScatter, Dedup::kEven, tokens, kBf16Row, Direction::kCombine);
   CHECK(off_by(to_us(out.time), 388.6) <= 0.005);
   CHECK(off_by(to_us(back.time), 381.2) <= 0.005);
 }

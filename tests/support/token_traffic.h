@@ -106,15 +106,14 @@ class TokenCounter {
     for (std::size_t n = 0; n < reach_.size() / per_node; ++n) {
       const bool own = n == source / per_node;
       // With one row per node, tokens of other nodes land on the GPU of their own index and go on from there.
-      const bool everywhere = dedup_ == Dedup::kEverywhere;
-      const bool lands = (dedup_ == Dedup::kNode || everywhere) && !own;
+      const bool lands = dedup_ == Dedup::kNode && !own;
       const std::size_t from = lands ? n * per_node + source % per_node : source;
       for (std::size_t g = n * per_node; g < (n + 1) * per_node; ++g) {
-        const double rows = everywhere ? 1.0 : dedup_ == Dedup::kNone ? reach_[g] : 1.0 - missed_[g];
+        const double rows = dedup_ == Dedup::kNone ? reach_[g] : 1.0 - missed_[g];
         out_.add(static_cast<int>(from), static_cast<int>(g), rows);
       }
       if (lands) {
-        out_.add(static_cast<int>(source), static_cast<int>(from), everywhere ? 1.0 : 1.0 - node_missed_[n]);
+        out_.add(static_cast<int>(source), static_cast<int>(from), 1.0 - node_missed_[n]);
       }
     }
   }
