@@ -156,6 +156,26 @@ TEST_CASE("several threads draw the same as one") {
   CHECK(got[1] == expected[1]);
 }
 
+// 1000 of 4 experts' 2000 assignments, and what a step of 8 tokens takes of them: whole counts, not the mean 4, 2, 1, 1.
+TEST_CASE("a trace with one row is a recording's total, around which steps draw") {
+  const test::TempDir folder;
+  {
+    TraceFileWriter writer(folder / "total.h5");
+    writer.begin(info_of(kModel), 1);
+    writer.loads({std::vector<double>{1000, 500, 250, 250, 500, 500, 500, 500}, std::vector<std::int64_t>{1000}});
+    writer.commit();
+  }
+  const auto drawn = [&](const std::string& keys) {
+    StepLoads out;
+    source_of(folder / "total.h5", keys)->draw(0, std::vector<std::int64_t>{8}, out);
+    return out;
+  };
+  const StepLoads usual = drawn(""), sampled = drawn("variation: sampled"), replayed = drawn("variation: replay");
+  CHECK(usual.per_token == sampled.per_token);
+  CHECK(usual.per_token != replayed.per_token);
+  CHECK(replayed.row(0, 0)[0] == 1.0F);  // 2 x 1000 / 2000 a token
+}
+
 TEST_CASE("traces of another model, and rows that overload an expert, are refused") {
   const test::TempDir folder;
   const auto open = [&](const MoeSpec& model) { load_rows_of(std::make_shared<TraceFile>(folder / "t.h5"), model, 1); };
@@ -169,7 +189,7 @@ TEST_CASE("traces of another model, and rows that overload an expert, are refuse
     writer.commit();
   }
   StepLoads out;
-  const auto source = source_of(folder / "over.h5", "");
+  const auto source = source_of(folder / "over.h5", "variation: replay");
   CHECK(contains(message([&] { source->draw(0, std::vector<std::int64_t>{1}, out); }),
                  "load row 0: an expert takes 1.5 assignments per token"));
 }

@@ -41,7 +41,8 @@ constexpr KeyTable kKeys({
      "Time between two values of `share`."},
     {"overdispersion", key::number(), key::is(1.0), "Variance of sampled counts over that of independent tokens."},
 });
-constexpr KeyTable kReplayedKeys({{"variation", key::one_of<Variation>(), key::is(Variation::kReplay),
+constexpr KeyTable kReplayedKeys({{"variation", key::one_of<Variation>(),
+                                   key::by("replay; sampled of a trace with one row, a recording's total"),
                                    "replay: step by step as recorded or drawn; otherwise around the mean."}});
 constexpr KeyTable kSampledKeys({{"variation", key::one_of([] {
                                     return std::vector<std::string>{"sampled", "none"};
@@ -109,13 +110,16 @@ const LoadReader& chosen_reader(ConfigReader& in) {
 LoadWindow read_checked(const LoadReader& reader, ConfigReader& in, const MoeSpec& model, Seed seed) {
   LoadWindow window = reader.read(in, model, seed);
   const std::string problem = problem_of(window, model);
-  in.check(problem.empty(), "kind", problem);
+  in.check(problem.empty(), in.has("path") ? "path" : "kind", problem);
   return window;
 }
 
 std::unique_ptr<ExpertLoadSource> make_one_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
   const LoadReader& reader = chosen_reader(in);
-  const auto variation = in.read<Variation>(variation_key(reader));
+  const bool totals = reader.totals != nullptr && reader.totals(in, model);
+  const auto usual = totals ? Variation::kSampled : Variation::kReplay;
+  const auto variation = reader.replay == nullptr ? in.read<Variation>(variation_key(reader))
+                                                  : in.read<Variation>(variation_key(reader), usual);
   if (variation == Variation::kReplay) {
     return reader.replay(in, model, seed);
   }

@@ -23,6 +23,8 @@ struct LoadReader {
   LoadWindow (*read)(ConfigReader&, const MoeSpec&, Seed);
   // Steps as the reader itself has them; null where it knows but a mean mix.
   std::unique_ptr<ExpertLoadSource> (*replay)(ConfigReader&, const MoeSpec&, Seed) = nullptr;
+  // Whether these are totals of a recording rather than steps, so that there is nothing to replay; null: never.
+  bool (*totals)(ConfigReader&, const MoeSpec&) = nullptr;
 };
 
 // Every kind of expert loads, for `list` and for error messages.
@@ -41,7 +43,8 @@ std::string problem_of(const LoadWindow& window, const MoeSpec& model);
 
 // The same keys, and how steps vary. variation sampled: counts of each step are drawn around the window's mean mix; none:
 // the mean mix every step; replay: steps as the kind has them itself, for a trace_file row s of the trace in step s, over
-// again after the last. overdispersion, of sampled steps: variance of a count over the binomial one.
+// again after the last (the default, but of a trace with one row: a step has fewer tokens than a recording's total, and
+// they scatter). overdispersion, of sampled steps: variance of a count over the binomial one.
 // Or a list of such sections alone: `windows`, each with `for`, how long its loads hold (the last one's hold on), or `mix`,
 // each with its `share` of the tokens, one number or one `every` so often. read_load_window() then gives the mean mix over
 // that time, without batches, and tokens that tell experts used together where all sources have some.

@@ -61,6 +61,11 @@ LoadWindow make_trace_window(ConfigReader& in, const MoeSpec& model, Seed) {
   return window;
 }
 
+bool has_totals(ConfigReader& in, const MoeSpec& model) {
+  const auto rows = open_rows(open_file(in), in, model);
+  return rows->rows() == 1 && rows->sources() == 1 && rows->tokens_of_row() == 0;
+}
+
 std::unique_ptr<ExpertLoadSource> make_trace_replay(ConfigReader& in, const MoeSpec& model, Seed) {
   const auto rows = open_rows(open_file(in), in, model);
   const bool sum = in.read<Sources>(kTraceKeys["sources"]) == Sources::kSum;
@@ -69,7 +74,8 @@ std::unique_ptr<ExpertLoadSource> make_trace_replay(ConfigReader& in, const MoeS
 
 }  // namespace
 
-extern const LoadReader kTraceFileLoads{"trace_file", "a trace in epsim's HDF5 format, replayed step by step",
-                                        kTraceKeys, make_trace_window, make_trace_replay};
+extern const LoadReader kTraceFileLoads{"trace_file",      "a trace in epsim's HDF5 format, replayed step by step",
+                                        kTraceKeys,        make_trace_window,
+                                        make_trace_replay, has_totals};
 
 }  // namespace epsim
