@@ -212,6 +212,11 @@ void read_migration(ConfigReader& root, PlanRequest& request) {
 
 PlacementPlan make_plan(const PlanRequest& request) {
   PlacementPlan plan = request.placement->plan(request.load, request.shape);
+  if (request.previous && request.previous->copies() == plan.copies()) {
+    const std::string name = plan.policy;
+    plan = request.placement->replan(request.load, request.shape, *request.previous);
+    plan.policy = name;
+  }
   return request.keep ? keep_in_place(plan, *request.previous, request.shape.gpus_per_node, *request.keep) : plan;
 }
 

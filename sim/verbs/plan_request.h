@@ -29,7 +29,8 @@ struct PlanRequest {
 // Reads the request (policies/plan_formats.md lists its keys). Throws InputError for anything that cannot be planned.
 PlanRequest read_plan_request(const Config& config);
 
-// The policy's plan, renamed as the request says.
+// The policy's plan, made from the previous one by policies that do so during a run (where it has as many copies), renamed
+// as the request says.
 PlacementPlan make_plan(const PlanRequest& request);
 
 }  // namespace epsim

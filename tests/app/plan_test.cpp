@@ -166,6 +166,21 @@ TEST_CASE("plan: eplb as vLLM runs it keeps slots of itself") {
   CHECK(plan["policy"] == "eplb_vllm");
 }
 
+// Loads 9 8 2 1 on 0 3 | 1 2 are 10 and 10 already; contiguous begins with 0 1 | 2 3.
+TEST_CASE("plan: policies that change the plan in place start from the previous one") {
+  const TempDir dir;
+  write_input(dir, "before.json", "{\"num_experts\": 4, \"num_gpus\": 2, \"phy2log\": [[3, 0, 2, 1]]}");
+  for (const std::string policy : {"swift_balancer", "flashlb"}) {
+    CAPTURE(policy);
+    json request = {{"policy", policy}, {"weights", {{9, 8, 2, 1}}}, {"num_gpus", 2}, {"num_replicas", 4}};
+    request["previous"] = "before.json";
+    const json plan = planned(dir, request);
+    CHECK(plan["phy2log"] == json({{3, 0, 2, 1}}));
+    CHECK(plan["moved_copies"] == 0);
+    CHECK(plan["policy"] == policy);
+  }
+}
+
 TEST_CASE("plan: uneven capacities are ragged and say how many slots each GPU has") {
   const TempDir dir;
   // CRAFT's Figure 10: {6,4,1x6} twice, {5,4,2,1x5}, {3,3,3,3,1x4} on 4 GPUs in 2 nodes gives (2,2,4,0) copies, the
