@@ -1,6 +1,7 @@
 // What per-step policies look at and decide: who asks for which expert, and which GPU holds it in this layer.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -72,6 +73,9 @@ struct Residency {
     return {std::move(homes), gpus};
   }
 
+  bool has_copies() const {
+    return std::count(resident.begin(), resident.end(), 1) > static_cast<std::ptrdiff_t>(home.size());
+  }
   int experts() const { return static_cast<int>(home.size()); }
   int home_of(int expert) const { return home[static_cast<std::size_t>(expert)]; }
   bool holds(int expert, int gpu) const { return resident[offset(expert, gpu)] != 0; }

@@ -24,8 +24,8 @@ StepDecision decision(const Residency& home, TokenAssignment tokens, Needs needs
 
 }  // namespace
 
-bool acts(const ExecutionProfile& profile, const StepDecision& decision) {
-  const bool always = profile.starts_from_copies || profile.two_stage;
+bool acts(const ExecutionProfile& profile, const StepDecision& decision, const Residency& home) {
+  const bool always = (profile.starts_from_copies && home.has_copies()) || profile.two_stage;
   return decision.planned && (always || !decision.copies.empty() || !decision.shared.share.empty());
 }
 

@@ -77,7 +77,7 @@ std::unique_ptr<StepPolicy> make_policy(ConfigReader& options) {
 }
 
 // Whether the layer is run otherwise than without the policy.
-bool acts(const ExecutionProfile& profile, const StepDecision& decision);
+bool acts(const ExecutionProfile& profile, const StepDecision& decision, const Residency& home);
 
 // Every token computed at its expert's home: where decisions that copy experts begin. hand_over() moves tokens of an
 // expert from its home to a GPU that gets a copy; settle_copies(), at the end, puts copies in order and counts them.

@@ -282,7 +282,10 @@ std::string idle_policy(const Scenario& s, std::span<const ServedInstance> insta
                    "policy '{}' did nothing in {} steps: it leaves those of fewer than {} tokens a GPU alone "
                    "(`{}`), and the largest had {}.",
                    idle->policy.label, steps, least, kPrefillTokensKey.name, largest)
-             : fmt::format("policy '{}' did nothing in {} steps: it copied no expert.", idle->policy.label, steps);
+             : fmt::format("policy '{}' did nothing in {} steps: {}.", idle->policy.label, steps,
+                           idle->policy.per_step->profile().starts_from_copies
+                               ? "its `home` has no copies to choose between"
+                               : "it copied no expert");
 }
 
 void warn_of_outcome(const Scenario& s, std::span<ServedInstance> instances, std::span<const StepTotals> totals,

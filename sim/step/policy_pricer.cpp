@@ -54,7 +54,7 @@ void PolicyPricer::decide(std::int64_t step, int l) {
   EPSIM_CHECK(decision.tokens.total() == requests.total(), "a policy has every assignment executed once");
   check_predicted(profile_, predicted, decision);
   planned_ = decision.planned;
-  model_.stats().policy_acted(acts(profile_, decision));
+  model_.stats().policy_acted(acts(profile_, decision, home));
   reader_.read(requests, decision, home, gpu_tokens_, model_.joint_powers(l), work_);
   model_.stats().routed(static_cast<double>(requests.total()));
 }

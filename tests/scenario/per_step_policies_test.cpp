@@ -212,7 +212,10 @@ TEST_CASE("a policy that never acts is named in its run's warnings, with the key
   const RunResult inert = served("harmoeny", {"policies.harmoeny.min_tokens=1000000000"});
   REQUIRE(inert.warnings.size() == 1);
   test::check_contains(inert.warnings.front(), {"harmoeny", "copied no expert"});
-  for (const std::string label : {"contiguous", "harmoeny", "libra", "lina", "lplb"}) {
+  const RunResult single = served("lplb");  // experts in order, each on one GPU
+  REQUIRE(single.warnings.size() == 1);
+  test::check_contains(single.warnings.front(), {"lplb", "its `home` has no copies to choose between"});
+  for (const std::string label : {"contiguous", "harmoeny", "libra", "lina"}) {
     CAPTURE(label);
     CHECK(served(label).warnings.empty());
   }
