@@ -249,7 +249,14 @@ std::vector<std::string> goodput_conclusions(const GoodputStudy& study) {
   std::ranges::move(gain_sentences(rates_of(study), false), std::back_inserter(out));
   std::ranges::move(branch_conclusions(study), std::back_inserter(out));
   if (study.same_requests && study.seeds > 1) {
-    out.push_back("The requests are the same under all seeds: the intervals cover the routing alone.");
+    bool drawn = false;
+    for (std::size_t p = 0; p < policies.size(); ++p) {
+      for (const GoodputSearch& search : searches_of(study, p)) {
+        drawn = drawn || search.best.fingerprint != searches_of(study, p)[0].best.fingerprint;
+      }
+    }
+    out.push_back(drawn ? "The requests are the same under all seeds: the intervals cover the routing alone."
+                        : "The runs are the same under all seeds: the intervals cover the search's resolution alone.");
   }
   if (study.seeds == 1) {
     out.push_back("One seed: there is no interval, so a difference may be chance.");

@@ -167,6 +167,7 @@ TEST_CASE("over seeds a difference whose interval contains zero is none") {
     for (std::size_t s = 0; s < 3; ++s) {
       runs.by_policy[p][s].set("requests_per_s", served[p][s]);
       runs.by_policy[p][s].set("ttft_mean_ms", ttft[p][s]);
+      runs.by_policy[p][s].texts[metric("fingerprint").index] = std::to_string(s);
     }
   }
   // Differences 1, 1.5, 1: mean 1.167, deviation 0.2887, so 4.303 x 0.2887 / sqrt(3) = 0.717 = 35.9 % of the mean 2.
@@ -176,6 +177,16 @@ TEST_CASE("over seeds a difference whose interval contains zero is none") {
   CHECK(text.find("throughput +58.3 % +- 35.9 (3.167 against 2.000 requests/s)") != std::string::npos);
   CHECK(text.find("mean TTFT no difference (+0.8 % +- 15.6)") != std::string::npos);
   CHECK(conclusions(runs).back().starts_with("3 seeds, paired"));
+  const auto same_runs_of = [&](std::size_t p) {
+    for (RunSummary& run : runs.by_policy[p]) {
+      run.texts[metric("fingerprint").index] = "same";
+    }
+  };
+  same_runs_of(1);
+  CHECK(
+      conclusions(runs).back().ends_with("are the same under all seeds: their intervals of 0 say nothing of chance."));
+  same_runs_of(0);
+  CHECK(conclusions(runs).back().find("every policy's runs are one and the same") != std::string::npos);
   CHECK(conclusions(one_seed(std::vector{base, eplb})).back().find("Run --seeds 5") != std::string::npos);
   CHECK(conclusions(one_seed(std::vector{base})).empty());
 }
