@@ -456,13 +456,15 @@ std::string scenario_of(const CapacityQuestion& question, const CapacityOption& 
   Config config = capacity_scenario(question, pools);
   if (question.in_flight > 0) {
     constexpr double kLeast = 1000, kFillings = 10;
-    ConfigReader requests = config.root().section("requests");
-    config.set(
-        fmt::format("requests={{kind: closed_loop, concurrency: {}, count: {}, ramp: {:.4g}s, input_tokens: {}, "
-                    "output_tokens: {}}}",
-                    std::llround(question.in_flight), std::llround(std::max(kLeast, kFillings * question.in_flight)),
-                    option.alone.point.e2e_s.mean, requests.required<std::int64_t>("input_tokens"),
-                    requests.required<std::int64_t>("output_tokens")));
+    std::string clients = fmt::format(
+        "requests={{kind: closed_loop, concurrency: {}, count: {}, ramp: {:.4g}s", std::llround(question.in_flight),
+        std::llround(std::max(kLeast, kFillings * question.in_flight)), option.answer.point.e2e_s.mean);
+    for (const auto& [key, value] : config.root().section("requests").rest()) {
+      if (key != "kind" && key != "rate" && key != "count") {
+        clients += fmt::format(", {}: {}", key, value);
+      }
+    }
+    config.set(clients + "}");
   }
   const std::string shared =
       first.per_node > 1

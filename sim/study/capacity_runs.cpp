@@ -334,11 +334,12 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, int one
     const std::size_t usual = few ? std::min(most, kShareRequests * first) : most;
     CapacityAnswer out;
     double missing = std::numeric_limits<double>::infinity();
+    Seconds ramp(alone.point.e2e_s.mean);
     for (std::size_t count = first;;) {
       RequestTrace trace = trace_at(deployment->scenario, count, cut, rate);
       const Seconds longest = longest_stay(trace, alone.point), span = span_of(trace);
       if (clients > 0 && !cut) {
-        trace = from_clients(std::move(trace), clients, Seconds(alone.point.e2e_s.mean));
+        trace = from_clients(std::move(trace), clients, ramp);
       }
       const RunResult run = run_until_hopeless(*deployment, trace, span, longest, control_.stop);
       out = answer_of(*deployment);
@@ -353,6 +354,10 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, int one
       }
       out.point = measured_point(run, rate, options, cut);
       out.point.offered = clients > 0 && !cut ? out.point.completed : rate;
+      if (const Seconds stay(out.point.e2e_s.mean); clients > 0 && !cut && stay > 2 * ramp) {
+        ramp = stay;  // clients that begin closer together than that meet again and again
+        continue;
+      }
       out.busy = measured_busy(run, options);
       out.extrapolated = run.extrapolated_share();
       out.carried_over = run.carried_over;

@@ -228,6 +228,12 @@ RateKey rate_key(ConfigReader requests) {
   return out;
 }
 
+// Clients of equal lengths run in step: those that began together end together, and their prompts meet.
+std::string around(int tokens) {
+  const int least = std::max(1, static_cast<int>(std::lround(0.8 * tokens)));
+  return fmt::format("{{kind: uniform, min: {}, max: {}}}", least, 2 * std::int64_t{tokens} - least);
+}
+
 // The demand as a rate with lengths.
 void read_plain_demand(CapacityGiven& given, CapacityRequest& out, double times, double time_share) {
   CapacityQuestion& q = out.question;
@@ -246,12 +252,13 @@ void read_plain_demand(CapacityGiven& given, CapacityRequest& out, double times,
             "name the demand, as in --rate 20/s --input-tokens 4096 --output-tokens 500, or give "
             "scenario.requests in the file.");
   out.asked_rate = times * *rate;
+  const bool clients = q.in_flight > 0;
   q.settings.push_back(
-      fmt::format("requests={{kind: poisson, rate: {}/s, count: 1000, input_tokens: {}, output_tokens: {}}}",
-                  out.asked_rate * (1 + out.growth), input, output));
-  out.plan.demand =
-      fmt::format("{:.6g} {} of {} input and {} output tokens", q.in_flight > 0 ? q.in_flight : out.asked_rate,
-                  q.in_flight > 0 ? "requests in flight" : "requests/s", input, output);
+      fmt::format("requests={{kind: poisson, rate: {}/s, count: 1000, {}}}", out.asked_rate * (1 + out.growth),
+                  clients ? fmt::format("lengths: {{input: {}, output: {}}}", around(input), around(output))
+                          : fmt::format("input_tokens: {}, output_tokens: {}", input, output)));
+  out.plan.demand = fmt::format("{:.6g} {} of {} input and {} output tokens", clients ? q.in_flight : out.asked_rate,
+                                clients ? "requests in flight" : "requests/s", input, output);
 }
 
 // Requests whose rate follows the clock as a setting, without that.
@@ -459,6 +466,11 @@ std::string capacity_manifest(const CapacityRequest& request) {
 CapacityPlan plan_capacity(const CapacityRequest& request, const CapacityControl& control) {
   CapacityPlan plan = request.plan;
   answer_capacity(plan, request.question, control);
+  if (plan.feasible) {
+    const std::vector<CapacityPool>& pools = plan.study.options[plan.order.front()].pools;
+    plan.warnings =
+        all_warnings(read_scenario(capacity_scenario(request.question, pools), {pools.front().design.policy}));
+  }
   if (control.store != nullptr) {
     control.store->finish();
   }
