@@ -94,13 +94,14 @@ void print_notes(const CapacityQuestion& question, const CapacityPlan& plan) {
   if (!plan.feasible) {
     return;
   }
-  const std::vector<CapacityPool>& pools = plan.study.options[plan.order.front()].pools;
-  const CapacityDesign& d = pools.front().design;
+  const CapacityDesign& d = plan.study.options[plan.order.front()].pools.front().design;
   const NewScenario usual = usual_scenario(question, d);
   if (!usual.dtype_note.empty() && usual.dtype == d.dtype) {
     std::cerr << "note: weights are " << usual.dtype_note << "\n";
   }
-  print_warnings(read_scenario(capacity_scenario(question, pools), {d.policy}));
+  for (const std::string& warning : plan.warnings) {
+    std::cerr << "warning: " << warning << "\n";
+  }
 }
 
 int capacity(const po::variables_map& values) {

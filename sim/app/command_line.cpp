@@ -127,23 +127,7 @@ std::vector<std::string> assignments_of(const po::variables_map& values) {
 }
 
 void print_warnings(const Scenario& scenario) {
-  std::vector<std::string> told = scenario.warnings;
-  const auto add = [&](const std::vector<std::string>& warnings) {
-    for (const std::string& warning : warnings) {
-      if (std::find(told.begin(), told.end(), warning) == told.end()) {
-        told.push_back(warning);
-      }
-    }
-  };
-  for (const PolicyChoice& policy : scenario.policies) {
-    const Scenario& system = system_of(scenario, policy);
-    add(system.warnings);
-    add(policy_warnings(system, policy));
-  }
-  if (const std::string warning = planning_warning(scenario); !warning.empty()) {
-    told.push_back(warning);
-  }
-  for (const std::string& warning : told) {
+  for (const std::string& warning : all_warnings(scenario)) {
     std::cerr << "warning: " << warning << "\n";
   }
 }

@@ -134,6 +134,7 @@ std::string capacity_json(const CapacityPlan& plan, const std::string& version) 
       {"feasible", plan.feasible},
       {"answer", plan.feasible ? recommendation_words(plan) : infeasible_words(plan)},
       {"why", plan.feasible ? why_words(plan) : ""},
+      {"warnings", plan.warnings},
       {"runs_asked", plan.study.runs}};
   for (const ResultTable& table :
        {deployments_table(plan), prices_table(plan), what_ifs_table(plan), candidates_table(plan)}) {

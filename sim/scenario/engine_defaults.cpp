@@ -36,6 +36,14 @@ void warn_of_graphs(const InstancePool& pool, std::vector<std::string>& out) {
   }
 }
 
+void warn_of_clients(const Scenario& s, std::vector<std::string>& out) {
+  const auto requests = std::ssize(s.requests.requests) - s.requests.closed_loop.warmup;
+  if (s.requests.closed_loop.concurrency > requests) {
+    out.push_back(fmt::format("requests.concurrency is {}, and there are {} requests: no more are ever in flight.",
+                              s.requests.closed_loop.concurrency, requests));
+  }
+}
+
 bool low_latency_decodes(const InstancePool& pool) {
   const DispatchOptions& decodes = pool.dispatch.decode_steps != nullptr ? *pool.dispatch.decode_steps : pool.dispatch;
   return decodes.network.transport == Transport::kDeepEpLowLatency;
@@ -240,6 +248,7 @@ std::vector<std::string> engine_warnings(const Scenario& s) {
   std::vector<std::string> out;
   warn_of_idle_settings(s, out);
   warn_of_length(s, out);
+  warn_of_clients(s, out);
   for (const InstancePool& pool : pools_of(s)) {
     std::vector<std::string> own;
     warn_of_graphs(pool, own);
@@ -318,6 +327,23 @@ std::vector<std::string> policy_warnings(const Scenario& s, const PolicyChoice& 
       policy.rebalance != nullptr && !other.empty()) {
     out.push_back(
         fmt::format("policy '{}' moves weights between GPUs, as SGLang and vLLM do. {}.", policy.label, other));
+  }
+  return out;
+}
+
+std::vector<std::string> all_warnings(const Scenario& scenario) {
+  std::vector<std::string> out = scenario.warnings;
+  const auto add = [&](const std::vector<std::string>& warnings) {
+    std::ranges::copy_if(warnings, std::back_inserter(out),
+                         [&](const std::string& warning) { return std::ranges::find(out, warning) == out.end(); });
+  };
+  for (const PolicyChoice& policy : scenario.policies) {
+    const Scenario& system = system_of(scenario, policy);
+    add(system.warnings);
+    add(policy_warnings(system, policy));
+  }
+  if (const std::string warning = planning_warning(scenario); !warning.empty()) {
+    out.push_back(warning);
   }
   return out;
 }

@@ -47,5 +47,7 @@ std::string planning_warning(const Scenario& scenario);
 std::string never_acts(const Scenario& scenario, const InstancePool& pool, const PolicyChoice& policy);
 // The same of the policy on all pools that prefill; and a rebalance that is not the engine's own.
 std::vector<std::string> policy_warnings(const Scenario& scenario, const PolicyChoice& policy);
+// All of these, of the scenario, its systems and its policies, each once.
+std::vector<std::string> all_warnings(const Scenario& scenario);
 
 }  // namespace epsim

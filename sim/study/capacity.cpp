@@ -441,6 +441,7 @@ std::vector<PlannedPool> plans_of(const CapacityQuestion& question, const Capaci
     const GraphOptions& graphs = pool.pool.serving.graphs;
     out.push_back({pool.plan, scenario.model.moe_layer_numbers(), scenario.model.layers,
                    transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency, longest,
+                   scenario.model.context > 0 && longest > scenario.model.context,
                    pool.serving.kv_blocks * pool.serving.kv_block_tokens,
                    low_latency_rows(pool.pool, graphs.enabled && !graphs.sizes.empty() ? graphs.sizes.back() : 0)});
   }

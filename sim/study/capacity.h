@@ -49,6 +49,7 @@ struct PlannedPool {
   int layers = 0;                      // of the model
   bool deep_ep = false;                // DeepEP moves the tokens, in steps with prompts or in all
   std::int64_t longest_request = 0;    // of the demand, with its answer, in tokens
+  bool beyond_model = false;           // it is longer than what the model was made for
   std::int64_t kv_tokens_of_rank = 0;  // KV room of a DP rank
   std::int64_t low_latency_rows = 0;   // scenario/engine_defaults.h
 };

@@ -50,6 +50,7 @@ struct CapacityPlan {
       order;              // of study.options: the cheapest first, of equal cost the one further from its bounds
   bool feasible = false;  // order.front() may be taken
   std::vector<NodePrice> known_prices;  // of its nodes
+  std::vector<std::string> warnings;    // of a run of the recommended deployment
 };
 
 // Requests/s that it serves: the demand, or what clients of a closed loop send it.

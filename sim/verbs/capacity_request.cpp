@@ -16,6 +16,7 @@
 #include "sim/core/mapped.h"
 #include "sim/core/quantity.h"
 #include "sim/core/refuse.h"
+#include "sim/scenario/engine_defaults.h"
 #include "sim/scenario/new_scenario.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/capacity_scenario.h"

@@ -40,6 +40,10 @@ TEST_CASE("what an engine would refuse or change is a warning with the reason") 
   // Prompt and answer against OLMoE's max_position_embeddings.
   CHECK(warnings({"requests.input_tokens=4092", "requests.output_tokens=4"}).empty());
   CHECK(warns(warnings({"requests.input_tokens=4093", "requests.output_tokens=4"}), "has 4097 tokens"));
+  const std::string clients =
+      "requests={kind: closed_loop, concurrency: 10, input_tokens: 100, output_tokens: 4, count: ";
+  CHECK(warns(warnings({clients + "9}"}), "requests.concurrency is 10, and there are 9 requests"));
+  CHECK(warnings({clients + "10}"}).empty());
   // TensorRT-LLM's own kernels, for which DeepEP's stand in, take a whole batch (max_num_tokens).
   const std::string trtllm = "serving={engine: trtllm, max_num_tokens: 8192}";
   CHECK(warnings({h200, "dispatch.transport=deepep_low_latency", trtllm}).empty());

@@ -53,7 +53,7 @@ const capacityLedger = (rows) => {
 const capacitySections = (root) => {
   const plan = jsonFile(join(root, "capacity.json")), about = (row) => `${row.role}, ${row.instances_asked} x ${sizeOf(row.nodes_of_instance)}, TP ${row.attention_tp}${row.ep_size ? `, EP ${row.ep_size}` : ""}, ${row.policy}`;
   setTitle(`Capacity for ${plan.model}`);
-  section("What to rent", verdict([plan.answer], plan.why ? [["Why", plan.why]] : [], plan.feasible ? "" : "Infeasible."),
+  section("What to rent", verdict([plan.answer], [...(plan.why ? [["Why", plan.why]] : []), ...warned([plan])], plan.feasible ? "" : "Infeasible."),
     el("p", {}, `${plan.model} for ${plan.demand}; SLO ${plan.demand_slo}; ${plan.candidates.length} designs, ${plan.runs_asked} runs.`));
   if (plan.deployments.length > 0) {
     const priced = plan.deployments.every((row) => row.usd_per_hour !== null);

@@ -67,6 +67,9 @@ const setTitle = (text) => {
 const verdict = (sentences, reasons, warning = "") => el("div", { class: "finding" }, warning ? el("p", { class: "warning" }, warning) : null, ...sentences.map((text) => el("p", { class: "answer" }, text)),
   ...(reasons.length > 0 ? [el("dl", {}, ...reasons.filter(([, text]) => text).map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, text))))] : []));
 
+// What runs warned of, each once, as reasons of a verdict.
+const warned = (documents) => [...new Set(documents.flatMap((one) => one.warnings ?? []))].map((text) => ["Warning", text]);
+
 // The metric table says which way a figure is better; one that is named after a metric (knee_ttft_mean_ms) is as that is.
 const metricNames = Object.keys(report.definitions).filter((name) => report.definitions[name].better !== undefined);
 const metricOf = (name) => (define(name)?.better !== undefined ? name : metricNames.find((one) => name.endsWith("_" + one)));

@@ -58,14 +58,15 @@ const verdictOf = (runs, comparison) => {
   const value = (run, name) => shown(figureOf(run, figure(name))), change = (name) => changeOf(best, first, figure(name)), lost = num(best.summary.kv.kv_lost_to_copies_share);
   const cost = lost > 0 ? `experts beyond an even share and buffers take ${shown(num(best.summary.kv.kv_copies_gib_per_gpu))} GiB per GPU, ${shown(lost * 100)} % of the KV room: ${best.summary.plan}` : "experts beyond an even share and buffers take no KV room";
   const told = (name, words, unit) => `${words} ${value(best, name)} ${unit} (${changeText(change(name))})`, overload = (comparison?.overload?.text ?? "").replaceAll("`", "");
+  const warnings = warned(runs.map((run) => run.summary));
   const warningOf = (text) => [failedText(runs), text].filter((words) => words).join(" ");
   if (runs.length === 1) return verdict([`${label(best)} serves ${value(best, "requests_per_s")} requests/s with a mean TTFT of ${value(best, "ttft_mean_ms")} ms and a mean ITL of ${value(best, "itl_mean_ms")} ms.`],
-    [["How sure", surenessOf(runs)], ["Plan", best.summary.plan]], warningOf(best.summary.overloaded ? "More is offered than is served: latencies grow with the length of the run." : ""));
+    [["How sure", surenessOf(runs)], ["Plan", best.summary.plan], ...warnings], warningOf(best.summary.overloaded ? "More is offered than is served: latencies grow with the length of the run." : ""));
   const even = isEven(runs, comparison), figures = `${told("requests_per_s", "", "requests/s").trim()}, ${told("ttft_mean_ms", "mean TTFT", "ms")}, ${told("itl_mean_ms", "mean ITL", "ms")}`;
   const gain = best === first ? largestGain(runs, first, Boolean(overload), seedsOf(comparison)) : null;
   const over = best === first ? (gain ? `${label(best)}, which the others are compared with, comes first; ${label(gain.run)} does better in another figure, ${wordsOf(gain.figure[1])} (${changeText(gain)}).` : `No policy does better than ${label(best)}, which the others are compared with.`) :
     even ? `No sure difference between ${label(best)} and ${label(first)} over ${seedsOf(comparison)} seeds: ${figures}.` : `${label(best)} comes first: ${figures}; differences are from ${label(first)}.`;
-  return verdict([over], [["Why", best === first ? (gain ? comparison?.ranking_rule : "") : reasonOf(best, first, seedsOf(comparison ?? {}))], ["Cost", cost], ["How sure", surenessOf(runs, comparison)]], warningOf(overload));
+  return verdict([over], [["Why", best === first ? (gain ? comparison?.ranking_rule : "") : reasonOf(best, first, seedsOf(comparison ?? {}))], ["Cost", cost], ["How sure", surenessOf(runs, comparison)], ...warnings], warningOf(overload));
 };
 
 // The part of a step that falls the most, per completed request, which is known of the first seed alone, and the balance

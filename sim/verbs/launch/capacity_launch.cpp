@@ -111,7 +111,7 @@ std::vector<LaunchedPool> launched(const CapacityQuestion& question, const Capac
   for (std::size_t i = 0; i < option.pools.size(); ++i) {
     const CapacityPool& pool = option.pools[i];
     out.push_back({pool.design, pool.instances + option.spare, question.dense, plans[i].deep_ep, context_of(plans[i]),
-                   plans[i].low_latency_rows, expert_file(plans[i], pool.design)});
+                   plans[i].beyond_model, plans[i].low_latency_rows, expert_file(plans[i], pool.design)});
   }
   return out;
 }

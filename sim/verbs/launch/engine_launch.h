@@ -32,6 +32,7 @@ struct LaunchedPool {
   int instances = 0;  // spare ones too
   bool dense = false, deep_ep = false;
   std::int64_t context = 0;           // tokens that a request may have
+  bool beyond_model = false;          // more than the model's configuration says
   std::int64_t low_latency_rows = 0;  // scenario/engine_defaults.h
   ExpertFile experts;
   Hosts hosts = hosts_of(design);

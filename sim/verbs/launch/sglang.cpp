@@ -35,6 +35,9 @@ std::string sglang_command(const LaunchedPool& pool) {
     out +=
         fmt::format(" --init-expert-location {} --ep-num-redundant-experts {}", pool.experts.name, pool.experts.copies);
   }
+  if (pool.beyond_model) {  // configs/model_config.py
+    out = fmt::format("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1 {} --context-length {}", out, pool.context);
+  }
   return out + " --host 0.0.0.0";
 }
 

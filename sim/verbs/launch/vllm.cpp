@@ -41,6 +41,9 @@ std::string vllm_command(const LaunchedPool& pool) {
     out = is_v1(d) ? fmt::format("VLLM_ALL2ALL_BACKEND={} {}", backend, out)
                    : fmt::format("{} --all2all-backend {}", out, backend);
   }
+  if (pool.beyond_model) {  // envs.py
+    out = "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 " + out;
+  }
   if (!pool.whole()) {  // docs.vllm.ai, nixl_connector_usage; the host defaults to localhost
     out = "VLLM_NIXL_SIDE_CHANNEL_HOST=$(hostname -I | cut -d ' ' -f 1) " + out +
           " --kv-transfer-config '{\"kv_connector\": \"NixlConnector\", \"kv_role\": \"kv_both\"}'";
