@@ -27,6 +27,7 @@ int balance_verb(const std::vector<std::string>& words) {
   const JsonOutput json(values);
   const Config config = open_scenario(values);
   const Scenario scenario = read_scenario(config, option_list(values, "policies"));
+  print_warnings(scenario);
   const std::vector<BalanceRow> rows = balance_of(scenario);
   std::cout << balance_text(scenario, rows);
   json.print(balance_json(scenario, rows));

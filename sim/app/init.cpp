@@ -13,6 +13,7 @@
 #include "sim/core/files.h"
 #include "sim/core/refuse.h"
 #include "sim/scenario/new_scenario.h"
+#include "sim/scheduler/engines.h"
 
 namespace epsim::app {
 
@@ -79,6 +80,28 @@ std::string with_defaults(const NewScenario& r) {
                     dispatch = r.prefill > 0 ? "" : defaults_of(plain.resolved, "dispatch");
   return scenario_document(r, "  # What the engine chooses here; take the '#' away to change it.\n" + serving,
                            dispatch);
+}
+
+// Whether weights fit. Where an engine's own reserve is what keeps them from it, the knob that makes it smaller.
+void check_fits(const Scenario& written, const NewScenario& request) {
+  try {
+    prepare_run(written, written.policies.front());
+  } catch (const DoesNotFit& misfit) {
+    const std::string_view knob = find_engine(written.serving.engine).reserve_knob;
+    for (int value = 256; !knob.empty() && value >= 8; value /= 2) {
+      NewScenario less = request;
+      less.serving.push_back(fmt::format("{}: {}", knob, value));
+      try {
+        const Scenario smaller = read_new(less);
+        prepare_run(smaller, smaller.policies.front());
+      } catch (const InputError&) {
+        continue;
+      }
+      throw InputError({}, fmt::format("{} So does --serving {}={}: {} sets less memory aside then.", misfit.problem,
+                                       knob, value, written.serving.engine));
+    }
+    throw;
+  }
 }
 
 // GPUs used of each node; 0: all. An instance has a power of two of a rack's 72, which divide neither heads nor experts.
@@ -158,7 +181,7 @@ int init_verb(const std::vector<std::string>& words) {
   request = with_dtype(request);
   const std::string text = with_defaults(request);
   const Scenario written = read_document(text);
-  prepare_run(written, written.policies.front());  // whether weights fit
+  check_fits(written, request);
   print_warnings(written);
   out.write(text, "scenario");
   if (!out.to_standard_output()) {

@@ -110,6 +110,9 @@ std::string balance_text(const Scenario& scenario, const std::vector<BalanceRow>
                       row.policy, row.uneven);
     }
   }
+  if (std::ranges::any_of(rows, &BalanceRow::per_step)) {
+    out += "copies per step: scored on two drawn steps, whose counts scatter; the others on the mean of the loads\n";
+  }
   return out;
 }
 
