@@ -1,84 +1,66 @@
 #include "policies/placement/capacity_packing.h"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
+#include <queue>
+#include <tuple>
 #include <vector>
 
-#include "policies/placement/load_key.h"
 #include "policies/placement/packing.h"
 #include "sim/core/check.h"
 
 namespace epsim {
 namespace {
 
-__extension__ using GpuKey = unsigned __int128;
+struct OpenGpu {
+  double load = 0;
+  int room = 0;
+  std::size_t gpu = 0;
+};
 
-// A GPU's load, room and id as one number that orders by load, then as `ties` says; room and id below 2^32.
-class GpuKeys {
- public:
-  explicit GpuKeys(GpuTies ties) : room_at_(ties == GpuTies::kLessRoom ? 32 : 0), id_at_(32 - room_at_) {}
-  GpuKey make(double load, int room, std::size_t gpu) const {
-    return (GpuKey{std::bit_cast<std::uint64_t>(load)} << 64) |
-           (static_cast<std::uint64_t>(room) << room_at_ | static_cast<std::uint64_t>(gpu) << id_at_);
+// Whether `a` comes after `b` among open GPUs: the lightest first, then as `ties` says.
+struct After {
+  GpuTies ties;
+  bool operator()(const OpenGpu& a, const OpenGpu& b) const {
+    const bool by_room = ties == GpuTies::kLessRoom;
+    return std::tuple(a.load, by_room ? a.room : 0, a.gpu) > std::tuple(b.load, by_room ? b.room : 0, b.gpu);
   }
-  double load_of(GpuKey key) const { return std::bit_cast<double>(static_cast<std::uint64_t>(key >> 64)); }
-  int room_of(GpuKey key) const { return static_cast<int>(static_cast<std::uint32_t>(key >> room_at_)); }
-  std::size_t gpu_of(GpuKey key) const { return static_cast<std::uint32_t>(key >> id_at_); }
-
- private:
-  int room_at_, id_at_;  // first bits
 };
 
 // GPUs that still have room, lightest first.
 class OpenGpus {
  public:
-  OpenGpus(std::span<const int> capacity, GpuTies ties) : keys_(ties) {
+  OpenGpus(std::span<const int> capacity, GpuTies ties) : heap_(After{ties}) {
     for (std::size_t g = 0; g < capacity.size(); ++g) {
       if (capacity[g] > 0) {
-        heap_.push_back(keys_.make(0.0, capacity[g], g));
+        heap_.push({0.0, capacity[g], g});
       }
     }
-    std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
   }
 
   // The lightest GPU for which `usable` holds, or the lightest of all when it holds for none; takes one of its slots.
   template <class Usable>
   std::size_t take(double load, Usable usable) {
     skipped_.clear();
-    while (!heap_.empty() && !usable(keys_.gpu_of(heap_.front()))) {
-      skipped_.push_back(pop());
+    while (!heap_.empty() && !usable(heap_.top().gpu)) {
+      skipped_.push_back(heap_.top());
+      heap_.pop();
     }
-    GpuKey chosen;
-    if (heap_.empty()) {
-      chosen = skipped_.front();
-      skipped_.erase(skipped_.begin());
-    } else {
-      chosen = pop();
+    const bool none = heap_.empty();
+    const OpenGpu chosen = none ? skipped_.front() : heap_.top();
+    if (!none) {
+      heap_.pop();
     }
-    for (const GpuKey key : skipped_) {
-      push(key);
+    std::for_each(skipped_.begin() + (none ? 1 : 0), skipped_.end(), [&](const OpenGpu& gpu) { heap_.push(gpu); });
+    if (chosen.room > 1) {
+      heap_.push({chosen.load + load, chosen.room - 1, chosen.gpu});
     }
-    if (keys_.room_of(chosen) > 1) {
-      push(keys_.make(keys_.load_of(chosen) + load, keys_.room_of(chosen) - 1, keys_.gpu_of(chosen)));
-    }
-    return keys_.gpu_of(chosen);
+    return chosen.gpu;
   }
 
  private:
-  GpuKey pop() {
-    std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
-    const GpuKey key = heap_.back();
-    heap_.pop_back();
-    return key;
-  }
-  void push(GpuKey key) {
-    heap_.push_back(key);
-    std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
-  }
-
-  GpuKeys keys_;
-  std::vector<GpuKey> heap_, skipped_;
+  std::priority_queue<OpenGpu, std::vector<OpenGpu>, After> heap_;
+  std::vector<OpenGpu> skipped_;
 };
 
 // Experts by load per copy, heaviest first; ties to the lower id.

@@ -1,31 +1,27 @@
 #include "policies/placement/packing.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <queue>
+#include <utility>
 
-#include "policies/placement/load_key.h"
 #include "sim/core/check.h"
 
 namespace epsim {
 
 template <class Real>
 std::vector<int> order_by_load(std::span<const Real> loads, TieOrder ties) {
-  using Keys = LoadKeys<Real>;
-  using PackedKey = typename Keys::Key;
-  std::vector<PackedKey> keys(loads.size());
-  for (std::size_t i = 0; i < loads.size(); ++i) {
-    keys[i] = descending_key(loads[i], i);
-  }
-  if (ties == TieOrder::kStable) {
-    std::sort(keys.begin(), keys.end(), [](PackedKey a, PackedKey b) { return a > b; });
-  } else {
-    // Only the load takes part in the comparison: where equal loads end up is the sort's own doing.
-    std::sort(keys.begin(), keys.end(),
-              [](PackedKey a, PackedKey b) { return (a >> Keys::kIdBits) > (b >> Keys::kIdBits); });
-  }
   std::vector<int> order(loads.size());
-  std::transform(keys.begin(), keys.end(), order.begin(),
-                 [](PackedKey key) { return static_cast<int>(id_of_descending<Real>(key)); });
+  std::iota(order.begin(), order.end(), 0);
+  const auto hotter = [&](int a, int b) {
+    return loads[static_cast<std::size_t>(a)] > loads[static_cast<std::size_t>(b)];
+  };
+  if (ties == TieOrder::kStable) {
+    std::stable_sort(order.begin(), order.end(), hotter);
+  } else {
+    std::sort(order.begin(), order.end(), hotter);
+  }
   return order;
 }
 
@@ -39,22 +35,20 @@ Packing pack_equally(std::span<const Real> loads, int packs, TieOrder ties) {
     return out;
   }
   const int room = static_cast<int>(loads.size() / pack_count);
-  std::vector<typename LoadKeys<Sum>::Key> empty(pack_count);
-  for (std::size_t p = 0; p < pack_count; ++p) {
-    empty[p] = ascending_key(Sum{0}, p);
+  using Pack = std::pair<Sum, int>;  // its load and number
+  std::priority_queue<Pack, std::vector<Pack>, std::greater<>> lightest;
+  for (int p = 0; p < packs; ++p) {
+    lightest.emplace(Sum{0}, p);
   }
-  KeyHeap lightest(std::move(empty));
   std::vector<int> filled(pack_count, 0);
   for (const int item : order_by_load(loads, ties)) {
     const auto i = static_cast<std::size_t>(item);
-    const auto key = lightest.top();
-    const std::size_t p = id_of_ascending<Sum>(key);
-    out.pack[i] = static_cast<int>(p);
-    out.rank[i] = filled[p]++;
-    if (filled[p] == room) {
-      lightest.pop();
-    } else {
-      lightest.replace_top(ascending_key(LoadKeys<Sum>::load_of(key) + static_cast<Sum>(loads[i]), p));
+    const auto [load, pack] = lightest.top();
+    lightest.pop();
+    out.pack[i] = pack;
+    out.rank[i] = filled[static_cast<std::size_t>(pack)]++;
+    if (out.rank[i] + 1 < room) {
+      lightest.emplace(load + static_cast<Sum>(loads[i]), pack);
     }
   }
   return out;
@@ -70,32 +64,30 @@ Replicas replicate_hottest(std::span<const Real> loads, int physical, int max_co
   out.copies.assign(loads.size(), 1);
   out.expert.reserve(static_cast<std::size_t>(physical));
   out.rank.reserve(static_cast<std::size_t>(physical));
-  // The heap gives its smallest key, the loop wants the largest load: keys are complemented.
-  using PackedKey = typename LoadKeys<Real>::Key;
-  const auto key_of = [&](std::size_t e) { return ~descending_key(loads[e] / static_cast<Real>(out.copies[e]), e); };
-  const auto experts_below = [&](int limit) {
-    std::vector<PackedKey> keys;
-    keys.reserve(loads.size());
+  using Expert = std::pair<Real, int>;  // load per copy, minus its number: the lower one first
+  const auto expert = [&](std::size_t e) {
+    return Expert(loads[e] / static_cast<Real>(out.copies[e]), -static_cast<int>(e));
+  };
+  std::priority_queue<Expert> hottest;
+  const auto add_below = [&](int limit) {
     for (std::size_t e = 0; e < loads.size(); ++e) {
       if (out.copies[e] < limit) {
-        keys.push_back(key_of(e));
+        hottest.push(expert(e));
       }
     }
-    return KeyHeap<PackedKey>(std::move(keys));
   };
   int limit = max_copies;
-  KeyHeap<PackedKey> hottest = experts_below(limit);
+  add_below(limit);
   for (int p = static_cast<int>(loads.size()); p < physical; ++p) {
     while (hottest.empty()) {
-      hottest = experts_below(limit += max_copies);
+      add_below(limit += max_copies);
     }
-    const std::size_t e = id_of_descending<Real>(~hottest.top());
+    const auto e = static_cast<std::size_t>(-hottest.top().second);
+    hottest.pop();
     out.expert.push_back(static_cast<int>(e));
     out.rank.push_back(out.copies[e]++);
     if (out.copies[e] < limit) {
-      hottest.replace_top(key_of(e));
-    } else {
-      hottest.pop();
+      hottest.push(expert(e));
     }
   }
   return out;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "policies/placement/load_key.h"
 #include "sim/core/rng.h"
 
 using epsim::TieOrder;
@@ -79,16 +78,4 @@ TEST_CASE("order by load: stable ties are by id, libstdc++ ties are std::sort's"
     std::sort(sorted.begin(), sorted.end(), heavier);
     CHECK(epsim::order_by_load<float>(loads, TieOrder::kLibstdcxx) == ids(sorted));
   }
-}
-
-TEST_CASE("load keys order as (load, id) and give both back") {
-  using epsim::ascending_key;
-  using epsim::descending_key;
-  CHECK(ascending_key(1.5F, 9) < ascending_key(2.0F, 1));
-  CHECK(ascending_key(2.0F, 1) < ascending_key(2.0F, 2));
-  CHECK(descending_key(2.0, 1) > descending_key(1.5, 0));
-  CHECK(descending_key(2.0, 1) > descending_key(2.0, 2));
-  CHECK(epsim::id_of_descending<double>(descending_key(2.0, 5)) == 5);
-  CHECK(epsim::LoadKeys<double>::load_of(ascending_key(0.1, 3)) == 0.1);
-  CHECK(epsim::LoadKeys<float>::load_of(ascending_key(0.1F, 3)) == 0.1F);
 }
