@@ -33,7 +33,7 @@ void Scheduler::enqueue(std::int32_t request) {
   if (options_.overlap_schedule || options_.receive_interval > 1) {
     unseen_.push_back(request);
   } else {
-    waiting_.push(request);
+    waiting_.push_back(request);
   }
   count_unfinished(request, 1);
 }
@@ -60,8 +60,8 @@ RankLoad Scheduler::load() const {
 
 std::int64_t Scheduler::take_in(Ticks now, bool receives) {
   if (receives) {
-    std::for_each(unseen_.begin(), unseen_.end(), [this](std::int32_t request) { waiting_.push(request); });
-    std::for_each(unheard_.begin(), unheard_.end(), [this](std::int32_t request) { remote_.push(request); });
+    waiting_.insert(waiting_.end(), unseen_.begin(), unseen_.end());
+    remote_.insert(remote_.end(), unheard_.begin(), unheard_.end());
     unseen_.clear();
     unheard_.clear();
   }
@@ -156,7 +156,7 @@ Scheduler::Active& Scheduler::admit_head(std::int64_t hit, Ticks now) {
     kv_.reserve(options_.kv_blocks_per_request);
   }
   r.state = RequestState::kRunning;
-  waiting_.pop();
+  waiting_.pop_front();
   partial_.push_back(request);
   return active_.emplace(request, a).first->second;
 }
@@ -306,7 +306,7 @@ void Scheduler::retract(std::int32_t request, Requeue to) {
   ++records_.make_extras(static_cast<std::size_t>(request)).retractions;
   ++counts_.retractions;
   if (to == Requeue::kBack) {
-    waiting_.push(request);
+    waiting_.push_back(request);
   } else {
     (to == Requeue::kHost ? remote_ : waiting_).push_front(request);
   }

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -27,7 +28,6 @@
 #include "sim/scheduler/decode_set.h"
 #include "sim/scheduler/gap_samples.h"
 #include "sim/scheduler/kv_pool.h"
-#include "sim/scheduler/request_queue.h"
 #include "sim/scheduler/request_record.h"
 #include "sim/scheduler/serving_options.h"
 
@@ -234,7 +234,7 @@ class Scheduler {
   std::int64_t departures() const { return departures_; }
   bool caches_prefixes() const { return prefixes_ != nullptr; }
 
-  RequestQueue waiting_;
+  std::deque<std::int32_t> waiting_;
   bool head_lacks_blocks_ = false;  // the head of the queue lacked memory in this step
   bool hold_prompts_ = false;       // of the step that is formed
   bool hold_all_ = false;
@@ -279,7 +279,7 @@ class Scheduler {
   std::unordered_map<std::int32_t, Active> active_;
   std::unordered_map<std::int32_t, Resumed> resumed_;
   std::vector<std::int32_t> partial_;       // admitted, prompt not ended, in order of admission
-  RequestQueue remote_;                     // of a decode instance: prompts that wait for memory here
+  std::deque<std::int32_t> remote_;         // of a decode instance: prompts that wait for memory here
   std::vector<std::int32_t> in_transfer_;   // hold memory, and neither compute nor decode
   std::vector<std::int32_t> handed_over_;   // of these, not yet taken
   std::vector<std::int32_t> unseen_;        // arrived, not taken in

@@ -32,7 +32,7 @@ void Scheduler::release_handed_over(std::int32_t request) {
 
 void Scheduler::enqueue_remote(std::int32_t request, bool at_once) {
   if (at_once) {
-    remote_.push(request);
+    remote_.push_back(request);
   } else {
     unheard_.push_back(request);
   }
@@ -65,7 +65,7 @@ std::optional<std::int32_t> Scheduler::admit_remote() {
     if (!remote_fits(request, a.done)) {
       return std::nullopt;
     }
-    remote_.pop();
+    remote_.pop_front();
     a.order = admissions_++;
     counts_.received_tokens += a.done;
     kv_.reserve(own_blocks(request, a, a.done));
@@ -101,8 +101,8 @@ std::int32_t Scheduler::give_up(std::int32_t request) {
   const std::int32_t before = resumed != resumed_.end() ? resumed->second.generated : 0;
   const auto entry = active_.find(request);
   if (entry == active_.end()) {
-    waiting_.erase(request);
-    remote_.erase(request);
+    std::erase(waiting_, request);
+    std::erase(remote_, request);
     std::erase(unseen_, request);
     std::erase(unheard_, request);
     return before;
@@ -139,9 +139,8 @@ void Scheduler::drop(std::int32_t request) {
 
 std::vector<std::int32_t> Scheduler::die() {
   std::vector<std::int32_t> out;
-  for (const RequestQueue* queue : {&waiting_, &remote_}) {
-    out.insert(out.end(), queue->waiting().begin(), queue->waiting().end());
-  }
+  out.insert(out.end(), waiting_.begin(), waiting_.end());
+  out.insert(out.end(), remote_.begin(), remote_.end());
   out.insert(out.end(), unseen_.begin(), unseen_.end());
   out.insert(out.end(), unheard_.begin(), unheard_.end());
   for (const auto& [request, a] : active_) {

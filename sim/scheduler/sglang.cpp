@@ -244,18 +244,17 @@ void SglangScheduler::charge(Budget& budget, std::int32_t request, std::int64_t 
 
 // lpm: longest prefix match first, in the order of the queue among equals. Its place in the queue stays.
 void SglangScheduler::order_queue() {
-  const auto waiting = waiting_.waiting();
-  if (!knobs_.longest_prefix_first || !caches_prefixes() || waiting.size() < 2 ||
-      waiting.size() > kLongestSortedQueue) {
+  if (!knobs_.longest_prefix_first || !caches_prefixes() || waiting_.size() < 2 ||
+      waiting_.size() > kLongestSortedQueue) {
     return;
   }
   std::vector<std::pair<std::int64_t, std::int32_t>> order;
-  order.reserve(waiting.size());
-  for (const std::int32_t request : waiting) {
+  order.reserve(waiting_.size());
+  for (const std::int32_t request : waiting_) {
     order.emplace_back(-hit_blocks(request), request);
   }
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::transform(order.begin(), order.end(), waiting.begin(), [](const auto& entry) { return entry.second; });
+  std::transform(order.begin(), order.end(), waiting_.begin(), [](const auto& entry) { return entry.second; });
 }
 
 // Whether the request may enter: its prompt and its output against what is left after all promises. The blocks that it

@@ -111,7 +111,7 @@ TrtllmScheduler::Prompts TrtllmScheduler::schedule() const {
     budget -= n;
   }
   std::int64_t blocks = 0, running = admitted();
-  for (const std::int32_t request : waiting_.waiting()) {
+  for (const std::int32_t request : waiting_) {
     const std::int64_t hit = hit_blocks(request);
     blocks += whole_need(request, hit);
     if (running++ >= options().max_running_requests) {
