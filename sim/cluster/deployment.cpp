@@ -6,7 +6,6 @@
 #include "sim/cluster/audit.h"
 #include "sim/cluster/latency.h"
 #include "sim/core/check.h"
-#include "sim/engine/run_loop.h"
 #include "sim/scheduler/engines.h"
 #include "sim/step/step_cost_checks.h"
 
@@ -382,19 +381,26 @@ void Deployment::observe(std::size_t i) {
   before = now;
 }
 
+void Deployment::handle(Ticks at, const ServingEvent& event) {
+  counters_.kv_block_seconds += static_cast<double>(level_.kv_blocks) * to_seconds(at - now_).count();
+  now_ = at;
+  counters_.requests.advance(now_);
+  level_.queued = counters_.requests.in_system() - level_.running;
+  series_.advance(now_, level_);
+  const std::int64_t tokens = counters_.all_gaps();
+  std::visit([this](const auto& what) { on(what); }, event);
+  series_.hand_out(counters_.all_gaps() - tokens);
+}
+
 RunResult Deployment::run() {
-  const auto handle = [this](const EventKey& key, const ServingEvent& event) {
-    counters_.kv_block_seconds += static_cast<double>(level_.kv_blocks) * to_seconds(key.at - now_).count();
-    now_ = key.at;
-    counters_.requests.advance(now_);
-    level_.queued = counters_.requests.in_system() - level_.running;
-    series_.advance(now_, level_);
-    const std::int64_t tokens = counters_.all_gaps();
-    std::visit([this](const auto& what) { on(what); }, event);
-    series_.hand_out(counters_.all_gaps() - tokens);
-  };
   // Only a StepDue looks at the control's wish, and steps under way end, so that none is left half done.
-  run_events(queue_, handle, fingerprint_, [this] { return (result_.interrupted && in_flight_ == 0) || all_ended(); });
+  while (!queue_.empty() && !(result_.interrupted && in_flight_ == 0) && !all_ended()) {
+    const auto [key, event] = queue_.pop();
+    fingerprint_.add(static_cast<std::int64_t>(key.at.count()));
+    fingerprint_.add(static_cast<std::uint64_t>(key.phase));
+    add_to(fingerprint_, event);
+    handle(key.at, event);
+  }
   for (std::size_t i = 0; i < instances_.size(); ++i) {
     stop_loop(i);  // of a run that was stopped
   }

@@ -68,6 +68,7 @@ class Deployment {
     Ticks ended_at{};
   };
 
+  void handle(Ticks at, const ServingEvent& event);
   void on(const StepDone& event);
   void on(const RequestArrived& event);
   void on(const RequestReady& event);
