@@ -1,14 +1,24 @@
 // `epsim validate --accuracy`: what epsim predicts for things that others measured, and how far off it is.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "sim/app/accuracy_steps.h"
-
 namespace epsim::app {
+
+// One line of the table. `outside`: the reason why the row is shown but not held to its band.
+struct AccuracyRow {
+  std::string group, what;
+  std::string unit = "ms";
+  double predicted = 0, measured = 0;
+  double band = 0;  // of |predicted / measured - 1|
+  std::string note, outside;
+  double error() const { return predicted / measured - 1; }
+  bool inside() const { return error() <= band && error() >= -band; }
+};
 
 // Errors of a profile's operator on held-out points, and the bands for their median and 95th percentile.
 struct HeldOutRow {

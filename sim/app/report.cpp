@@ -4,7 +4,7 @@
 #include "sim/app/command_line.h"
 #include "sim/core/files.h"
 #include "sim/core/refuse.h"
-#include "sim/report/folder_report.h"
+#include "sim/report/html_report.h"
 
 namespace epsim::app {
 

@@ -7,6 +7,10 @@
 #include <fstream>
 #include <iostream>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "sim/app/command_line.h"
 #include "sim/app/compared_labels.h"
@@ -24,13 +28,64 @@
 #include "sim/verbs/sweep_report.h"
 #include "sim/verbs/sweep_run.h"
 #include "sim/verbs/sweep_status.h"
-#include "sim/verbs/sweep_study.h"
 
 namespace epsim::app {
 
 namespace fs = std::filesystem;
 
 namespace {
+
+// A sweep as a file, for studies with more axes than a command line holds:
+//
+//   scenario: prefill.yaml
+//   measure: goodput                  # options of `epsim sweep`, by their names
+//   axes:
+//     seed: [1, 2, 3]                 # a key and its values
+//     nodes:                          # or a name, whose values have labels and set several keys each
+//       p4de: [cluster.node=p4de.24xlarge, cluster.nodes=8]
+//       H100: [cluster.node=DGX-H100, cluster.nodes=4]
+struct SweepStudy {
+  std::filesystem::path scenario;
+  std::vector<SweepAxis> axes;
+  std::vector<std::pair<std::string, std::string>> options;
+};
+
+SweepAxis read_axis(ConfigReader& axes, const std::string& name) {
+  if (!axes.is_section(name)) {
+    return {name, axes.required<std::vector<std::string>>(name), {}};
+  }
+  SweepAxis out{name, {}, {}};
+  ConfigReader labels = axes.section(name);
+  for (const std::string& label : labels.keys()) {
+    out.values.push_back(label);
+    out.settings.push_back(labels.required<std::vector<std::string>>(label));
+    for (const std::string& setting : out.settings.back()) {
+      labels.check(setting.find('=') != std::string::npos, label, "a value sets keys as --set does: cluster.nodes=4.");
+    }
+  }
+  return out;
+}
+
+// Nothing where the file is a scenario: it has no `axes`. Throws InputError.
+std::optional<SweepStudy> read_sweep_study(const std::filesystem::path& file) {
+  const Config config = Config::from_file(file);
+  ConfigReader root = config.root();
+  if (!root.has("axes")) {
+    return std::nullopt;
+  }
+  SweepStudy out{root.path("scenario"), {}, {}};
+  ConfigReader axes = root.required_section("axes");
+  for (const std::string& name : axes.keys()) {
+    out.axes.push_back(read_axis(axes, name));
+    axes.check(!out.axes.back().values.empty(), name, "an axis has at least one value.");
+  }
+  for (const std::string& option : root.keys()) {
+    if (option != "scenario" && option != "axes") {
+      out.options.emplace_back(option, root.required<std::string>(option));
+    }
+  }
+  return out;
+}
 
 constexpr int kUsualParts = 64;
 constexpr Seconds kSearchHeartbeat{10};  // a point takes minutes

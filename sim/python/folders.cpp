@@ -7,7 +7,7 @@
 #include "sim/python/bindings.h"
 #include "sim/report/capacity_report.h"
 #include "sim/report/capacity_words.h"
-#include "sim/report/folder_report.h"
+#include "sim/report/html_report.h"
 #include "sim/reproduce/reproduction.h"
 #include "sim/study/goodput.h"
 #include "sim/verbs/capacity_folder.h"

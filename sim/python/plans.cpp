@@ -3,7 +3,7 @@
 #include "sim/core/files.h"
 #include "sim/core/refuse.h"
 #include "sim/python/bindings.h"
-#include "sim/report/folder_report.h"
+#include "sim/report/html_report.h"
 #include "sim/verbs/balance.h"
 #include "sim/verbs/plan_explain.h"
 #include "sim/verbs/plan_report.h"

@@ -9,8 +9,8 @@
 #include "sim/core/files.h"
 #include "sim/python/bindings.h"
 #include "sim/python/studies.h"
-#include "sim/report/folder_report.h"
 #include "sim/report/goodput_writer.h"
+#include "sim/report/html_report.h"
 #include "sim/report/tables.h"
 #include "sim/report/writer.h"
 

@@ -9,7 +9,7 @@
 #include "sim/core/files.h"
 #include "sim/core/mapped.h"
 #include "sim/core/refuse.h"
-#include "sim/report/folder_report.h"
+#include "sim/report/html_report.h"
 #include "sim/reproduce/evaluate.h"
 #include "sim/reproduce/gather.h"
 #include "sim/reproduce/paper_folder.h"

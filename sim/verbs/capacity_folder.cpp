@@ -5,7 +5,7 @@
 
 #include "sim/core/files.h"
 #include "sim/report/capacity_report.h"
-#include "sim/report/folder_report.h"
+#include "sim/report/html_report.h"
 #include "sim/verbs/launch/capacity_launch.h"
 
 namespace epsim {

@@ -1,20 +1,67 @@
 #include "sim/verbs/sweep_point.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <string_view>
 
 #include "sim/cluster/run_policy.h"
+#include "sim/core/fingerprint.h"
 #include "sim/core/mapped.h"
+#include "sim/core/refuse.h"
 #include "sim/report/goodput_summary.h"
 #include "sim/report/goodput_writer.h"
 #include "sim/report/summary.h"
 #include "sim/scenario/compared_policies.h"
 #include "sim/scenario/read_scenario.h"
+#include "sim/study/store_json.h"
 #include "sim/study/study_manifest.h"
 #include "traces/format/csv.h"
 
 namespace epsim {
+
+constexpr int kPointFormat = 3;  // of a point's file
+
+EPSIM_STORED(InputFile, name, bytes, hash);
+EPSIM_STORED(ResultColumn, name, text);
+EPSIM_STORED(ResultTable, name, columns, rows);
+EPSIM_STORED(SweepPoint, index, error, inputs, tables);
+
+std::optional<SweepPoint> stored_point(const std::string& text) { return read_stored<SweepPoint>(text, kPointFormat); }
+
+std::string stored_text(const SweepPoint& point) { return store_text(kPointFormat, point); }
+
+std::string label_of(const SweepPoint& point) {
+  Fingerprint hash;
+  for (const InputFile& file : point.inputs) {
+    hash.add(std::string_view(file.name));
+    hash.add(std::string_view(file.hash));
+  }
+  for (const ResultTable& table : point.tables) {
+    hash.add(std::string_view(table.name));
+    for (const ResultColumn& column : table.columns) {
+      hash.add(std::string_view(column.name));
+      hash.add(static_cast<std::uint64_t>(column.text));
+    }
+  }
+  return fmt::format("{}-{}", point.error.empty() ? "ok" : kFailedLabel, hash.hex());
+}
+
+void UnchangedInputs::check(const SweepPoint& point) {
+  for (const InputFile& input : point.inputs) {
+    auto known = std::ranges::find(seen_, input.name, &InputFile::name);
+    if (known == seen_.end()) {
+      seen_.push_back(describe_file(input.name));
+      known = seen_.end() - 1;
+    }
+    refuse_if(known->hash != input.hash, {input.name, 0, ""},
+              fmt::format("the file has changed since point {} of this sweep read it. Name "
+                          "another folder, or add --overwrite to start over.",
+                          point.index));
+  }
+}
+
 namespace {
 
 std::size_t policies_of(const SweepRequest& request) { return std::max<std::size_t>(1, request.policies.size()); }

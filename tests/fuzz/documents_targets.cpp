@@ -11,7 +11,7 @@
 #include "sim/study/goodput_store.h"
 #include "sim/study/job_pack.h"
 #include "sim/verbs/plan_request.h"
-#include "sim/verbs/sweep_store.h"
+#include "sim/verbs/sweep_point.h"
 #include "tests/fuzz/input_folder.h"
 #include "tests/fuzz/targets.h"
 #include "traces/routing_model/routing_model.h"
