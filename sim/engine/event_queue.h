@@ -71,12 +71,6 @@ class EventQueue {
     ++size_;
   }
 
-  // The first event, which stays. Looks through one bucket; a loop that handles events needs only pop().
-  Entry top() const {
-    EPSIM_CHECK(size_ > 0, "an empty queue has no event");
-    return entry_of(at_link(current_phases_ != 0 ? links_[current_list()] : links_[earliest_in(first_bucket())]));
-  }
-
   // Takes the first event out and moves the clock to it.
   Entry pop() {
     EPSIM_CHECK(size_ > 0, "an empty queue has no event");

@@ -32,9 +32,7 @@ struct Reference {
 Ticks pop_both(EventQueue<int>& queue, Reference& reference) {
   const auto [key, event] = reference.queue.top();
   reference.queue.pop();
-  const auto top = queue.top();
   const auto got = queue.pop();
-  REQUIRE(top.key == key);
   REQUIRE(got.key == key);
   REQUIRE(got.event == event);
   REQUIRE(queue.now() == key.at);
@@ -134,23 +132,9 @@ TEST_CASE("the phases of one instant: finish, arrive, rebalance, schedule, sampl
   }
 }
 
-TEST_CASE("looking at the first event does not forbid an earlier one") {
-  EventQueue<int> queue;
-  queue.push(Ticks{1000}, Phase::Arrive, 1);
-  queue.push(Ticks{1001}, Phase::Arrive, 2);
-  CHECK(queue.top().event == 1);
-  queue.push(Ticks{3}, Phase::Arrive, 3);
-  CHECK(queue.top().event == 3);
-  CHECK(queue.now() == Ticks{0});
-  CHECK(queue.pop().event == 3);
-  CHECK(queue.pop().event == 1);
-  CHECK(queue.pop().event == 2);
-}
-
 TEST_CASE("the past, an empty queue and nothing else is refused") {
   EventQueue<int> queue;
   CHECK_THROWS_AS(queue.pop(), InvariantBroken);
-  CHECK_THROWS_AS(queue.top(), InvariantBroken);
   CHECK_THROWS_AS(queue.push(Ticks{-1}, Phase::Arrive, 0), InvariantBroken);
   queue.push(Ticks{10}, Phase::Sample, 1);
   CHECK(queue.pop().event == 1);
