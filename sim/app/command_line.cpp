@@ -9,6 +9,7 @@
 #include <iostream>
 #include <thread>
 #include <typeinfo>
+#include <utility>
 
 #include "sim/core/choice.h"
 #include "sim/core/files.h"
@@ -171,9 +172,14 @@ std::size_t workers_of(const po::variables_map& values) {
   return threads > 0 ? static_cast<std::size_t>(threads) : std::max(1U, std::thread::hardware_concurrency());
 }
 
-int terminal_columns() {
+ProgressBoard progress_board(bool quiet, ProgressOptions options) {
   winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    options.columns = size.ws_col;
+  }
+  options.quiet = quiet;
+  options.terminal = isatty(STDERR_FILENO) == 1;
+  return {std::cerr, std::move(options)};
 }
 
 }  // namespace epsim::app

@@ -11,6 +11,7 @@
 #include "sim/core/config.h"
 #include "sim/core/files.h"
 #include "sim/core/interrupt.h"
+#include "sim/report/progress.h"
 #include "sim/scenario/scenario.h"
 
 namespace epsim::app {
@@ -74,8 +75,8 @@ void add_output_options(po::options_description& options);
 // Number of threads that --threads asks for. Throws InputError.
 std::size_t workers_of(const po::variables_map& values);
 
-// Width of the terminal that progress is shown on; 100 when that is not known.
-int terminal_columns();
+// Progress on standard error, as the terminal takes it; `quiet`: none. `options` say the rest.
+ProgressBoard progress_board(bool quiet, ProgressOptions options);
 
 // --strict-calibration, of the verbs that run.
 void add_calibration_option(po::options_description& options);

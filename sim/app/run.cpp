@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -19,7 +18,6 @@
 #include "sim/core/mapped.h"
 #include "sim/core/refuse.h"
 #include "sim/core/text.h"
-#include "sim/report/progress.h"
 #include "sim/report/ranking.h"
 #include "sim/report/run_info.h"
 #include "sim/report/tables.h"
@@ -59,18 +57,13 @@ struct RunSettings {
   bool quiet = false, strict = false;
 };
 
-ProgressOptions progress_options(const RunSettings& settings) {
-  return {.terminal = !settings.quiet && isatty(STDERR_FILENO) == 1, .columns = terminal_columns()};
-}
-
 // Runs every policy of the first seed, all of them prepared; a run that was interrupted is marked so in its result. A run
 // that is the only one takes its scenario's requests with it. `recorder` may be null, and is for a single policy.
 std::vector<RunResult> run_first_seed(std::span<Scenario> by_seed, const std::vector<PreparedRun>& prepared,
                                       const RunSettings& settings, StepRecorder* recorder) {
   Scenario& scenario = by_seed.front();
   const bool alone = by_seed.size() == 1 && prepared.size() == 1;
-  std::ofstream nowhere;
-  ProgressBoard board(settings.quiet ? static_cast<std::ostream&>(nowhere) : std::cerr, progress_options(settings));
+  ProgressBoard board = progress_board(settings.quiet, {});
   const std::vector<ProgressLine*> lines = mapped(scenario.policies, [&](const PolicyChoice& policy) {
     return &board.add(policy.label, static_cast<std::int64_t>(scenario.requests.requests.size()));
   });
@@ -138,11 +131,7 @@ void add_other_seeds(std::span<const Scenario> others, const RunSettings& settin
   if (const std::size_t before = others.size() * policies - left.size(); before > 0 && !settings.quiet) {
     std::cerr << fmt::format("epsim: {} already finished\n", count_of(before, "run"));
   }
-  std::ofstream nowhere;
-  ProgressOptions options = progress_options(settings);
-  options.unit = "runs";
-  options.simulated = false;
-  ProgressBoard board(settings.quiet ? static_cast<std::ostream&>(nowhere) : std::cerr, options);
+  ProgressBoard board = progress_board(settings.quiet, {.unit = "runs", .simulated = false});
   ProgressLine& line = board.add("other seeds", static_cast<std::int64_t>(left.size()));
   const JobControl jobs{&interrupted(),
                         [&line, done = std::int64_t{0}](std::size_t) mutable { line.update(++done, Ticks{}); }};

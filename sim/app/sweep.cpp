@@ -1,10 +1,8 @@
 // `epsim sweep`: every combination of given values, each an independent run; goes on after a kill where it stopped.
 #include <fmt/format.h>
 #include <tbb/global_control.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <mutex>
 #include <optional>
@@ -22,7 +20,6 @@
 #include "sim/core/text.h"
 #include "sim/report/format.h"
 #include "sim/report/goodput_summary.h"
-#include "sim/report/progress.h"
 #include "sim/study/job_runner.h"
 #include "sim/study/study_manifest.h"
 #include "sim/verbs/sweep_report.h"
@@ -132,14 +129,10 @@ void check_policies(const std::vector<std::string>& policies) {
 
 // Runs the sweep with a line of progress on stderr.
 SweepOutcome run_with_progress(const SweepRequest& request, const fs::path& target, SweepControl control, bool quiet) {
-  std::ofstream nowhere;
-  const bool terminal = !quiet && isatty(STDERR_FILENO) == 1;
-  ProgressBoard board(quiet ? static_cast<std::ostream&>(nowhere) : std::cerr,
-                      {.terminal = terminal,
-                       .columns = terminal_columns(),
-                       .heartbeat = request.measure == SweepMeasure::kRun ? Seconds(2) : kSearchHeartbeat,
-                       .unit = "points",
-                       .simulated = false});
+  ProgressBoard board =
+      progress_board(quiet, {.heartbeat = request.measure == SweepMeasure::kRun ? Seconds(2) : kSearchHeartbeat,
+                             .unit = "points",
+                             .simulated = false});
   ProgressLine* line = nullptr;
   std::int64_t done = 0;
   control.on_start = [&](std::size_t to_run, std::size_t before) {

@@ -2,11 +2,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <tbb/global_control.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -24,7 +22,6 @@
 #include "sim/core/text.h"
 #include "sim/report/format.h"
 #include "sim/report/html_report.h"
-#include "sim/report/progress.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/study_manifest.h"
 
@@ -75,12 +72,7 @@ void check_measured(const ServedRequest& request, const std::vector<ServedPoint>
 
 bool run_with_line(const ServedRequest& request, std::vector<ServedPoint>& points, const fs::path& folder,
                    bool overwrite, bool quiet) {
-  std::ofstream nowhere;
-  ProgressBoard board(quiet ? static_cast<std::ostream&>(nowhere) : std::cerr,
-                      {.terminal = !quiet && isatty(STDERR_FILENO) == 1,
-                       .columns = terminal_columns(),
-                       .unit = "scenarios",
-                       .simulated = false});
+  ProgressBoard board = progress_board(quiet, {.unit = "scenarios", .simulated = false});
   ProgressLine* line = nullptr;
   std::int64_t done = 0;
   ServedControl control;

@@ -127,6 +127,9 @@ ProgressLine& ProgressBoard::add(const std::string& label, std::int64_t total) {
 
 // Called with the mutex held.
 void ProgressBoard::show(const ProgressLine& line) {
+  if (options_.quiet) {
+    return;
+  }
   if (options_.terminal) {
     redraw();
     return;

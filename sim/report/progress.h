@@ -16,6 +16,7 @@
 namespace epsim {
 
 struct ProgressOptions {
+  bool quiet = false;                 // nothing is shown
   bool terminal = false;              // the stream is a terminal
   int columns = 100;                  // of the terminal; the line is cut there
   Seconds redraw{0.1};                // a terminal's line is redrawn at most this often
