@@ -68,7 +68,7 @@ const verdict = (sentences, reasons, warning = "") => el("div", { class: "findin
   ...(reasons.length > 0 ? [el("dl", {}, ...reasons.filter(([, text]) => text).map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, text))))] : []));
 
 // What runs warned of, each once, as reasons of a verdict.
-const warned = (documents) => [...new Set(documents.flatMap((one) => one.warnings ?? []))].map((text) => ["Warning", text]);
+const warned = (documents) => [...new Set(documents.flatMap((one) => one.warnings ?? []))].map((text) => ["Warning", text.replaceAll("`", "")]);
 
 // The metric table says which way a figure is better; one that is named after a metric (knee_ttft_mean_ms) is as that is.
 const metricNames = Object.keys(report.definitions).filter((name) => report.definitions[name].better !== undefined);
