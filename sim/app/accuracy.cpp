@@ -165,9 +165,10 @@ constexpr int kDraws = 200;  // of a power law's busiest rank
 
 const FittedOp& op_of(ConfigReader& in, const FittedProfile& profile) {
   const auto name = in.required<std::string>("op");
-  const FittedOp* op = profile.find(name);
-  in.check(op != nullptr, "op", "the profile of " + profile.machine + " has no such operator.");
-  return *op;
+  if (const FittedOp* op = profile.find(name)) {
+    return *op;
+  }
+  in.fail("op", "the profile of " + profile.machine + " has no such operator.");
 }
 
 AccuracyRow predicted_row(ConfigReader& in, const std::string& group, double predicted) {
