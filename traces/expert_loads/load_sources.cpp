@@ -153,7 +153,7 @@ std::vector<PartOfLoads> read_windows(ConfigReader& in) {
       shares = {{{}, 0}, {to_ticks(start), 0}};
     }
     shares.insert(shares.end(), {{to_ticks(start), 1}, {to_ticks(end), 1}, {to_ticks(end), 0}});
-    out.push_back({std::move(section), std::move(shares), length.count()});
+    out.push_back({section, std::move(shares), length.count()});
     start = end;
   }
   out.back().shares.pop_back();  // the last one holds on
@@ -192,7 +192,7 @@ std::vector<PartOfLoads> read_mix(ConfigReader& in) {
            "the shares last longer than a run can be (106 days).");
   std::vector<PartOfLoads> out;
   for (std::size_t s = 0; s < sections.size(); ++s) {
-    PartOfLoads part{std::move(sections[s]), {}, 0};
+    PartOfLoads part{sections[s], {}, 0};
     for (std::size_t p = 0; p < points; ++p) {
       part.shares.push_back({to_ticks(every * static_cast<double>(p)), shares[s][p]});
       part.mean += shares[s][p] * (points > 1 && (p == 0 || p + 1 == points) ? 0.5 : 1.0);
