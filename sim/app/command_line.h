@@ -17,7 +17,8 @@
 namespace epsim::app {
 
 // A verb takes the words after its name and returns the exit code: 0 done, 1 the run failed, 2 bad input (thrown as
-// InputError), 3 no deployment (capacity) or no policy (goodput) holds the SLO, 130 interrupted; diagnose answers with 10 on, 11 off, 12 unsure.
+// InputError), 3 no deployment (capacity) or no policy (goodput) holds the SLO, 130 interrupted; diagnose answers with 10
+// on, 11 off, 12 unsure.
 struct Verb {
   const char* name;
   const char* summary;  // one line for `epsim --help`
