@@ -28,7 +28,7 @@ namespace epsim {
 // What is sent once: every (token, expert) pair, every (token, GPU) pair, or every (token, node) pair with a fan-out
 // inside the node from the GPU of the sender's local index (rail-aligned). kEven is what a collective of all GPUs does:
 // every token once to every node, and from there to every GPU, of which each passes on an even share, whoever's tokens
-// they are (rings; NCCL runs the broadcasts of ranks of unequal length as one). kPadded: the same of a buffer in which each
+// they are (rings; of ranks of unequal length a group of NCCL broadcasts). kPadded: the same of a buffer in which each
 // DP rank has as many rows as the longest. kByTpRank: the GPUs of one index in their DP ranks form a ring, and each ring
 // moves all tokens.
 enum class Dedup { kNone, kGpu, kNode, kEven, kPadded, kByTpRank };

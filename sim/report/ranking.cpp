@@ -137,7 +137,7 @@ std::string seeds_words(const Comparison& runs) {
   if (same.size() == runs.by_policy.size()) {
     return fmt::format(
         "{} seeds, and every policy's runs are one and the same: neither requests nor loads are drawn here, so the "
-        "intervals are 0 and say nothing of chance. `loads.variation: sampled` draws what each step routes.",
+        "intervals are 0 and say nothing about chance. `loads.variation: sampled` draws what each step routes.",
         seeds);
   }
   return fmt::format(
@@ -147,7 +147,7 @@ std::string seeds_words(const Comparison& runs) {
              runs.same_requests ? "routing (the requests are the same under all seeds)" : "requests and routing") +
          (same.empty() ? ""
                        : fmt::format(" The runs of {} are the same under all seeds: their intervals of 0 say nothing "
-                                     "of chance.",
+                                     "about chance.",
                                      fmt::join(same, ", ")));
 }
 
@@ -170,7 +170,8 @@ std::string bound_words(const Comparison& runs, std::size_t policy) {
     if (!is_bound(runs, p) && !is_gain_variant(runs.first_seed(p).label) &&
         throughput_of(runs, p) >= throughput_of(runs, policy) && latency_of(runs, p) < latency_of(runs, policy)) {
       return fmt::format(
-          " No deployment can have {}, and it is no bound here: {} is faster. In small steps evener loads touch more "
+          " {} cannot be deployed, and it is not a bound here: {} is faster. In small steps a more even load touches "
+          "more "
           "experts, whose weights have to be read.",
           label, runs.first_seed(p).label);
     }

@@ -111,7 +111,9 @@ std::string balance_text(const Scenario& scenario, const std::vector<BalanceRow>
     }
   }
   if (std::ranges::any_of(rows, &BalanceRow::per_step)) {
-    out += "copies per step: scored on two drawn steps, whose counts scatter; the others on the mean of the loads\n";
+    out +=
+        "Policies with copies per step are scored on two drawn steps, whose counts scatter, the others on the mean "
+        "load.\n";
   }
   return out;
 }

@@ -258,8 +258,9 @@ void read_plain_demand(CapacityGiven& given, CapacityRequest& out, double times,
       fmt::format("requests={{kind: poisson, rate: {}/s, count: 1000, {}}}", out.asked_rate * (1 + out.growth),
                   clients ? fmt::format("lengths: {{input: {}, output: {}}}", around(input), around(output))
                           : fmt::format("input_tokens: {}, output_tokens: {}", input, output)));
-  out.plan.demand = fmt::format("{:.6g} {} of {} input and {} output tokens", clients ? q.in_flight : out.asked_rate,
-                                clients ? "requests in flight" : "requests/s", input, output);
+  out.plan.demand =
+      fmt::format("{:.6g} {} of {} input and {} output tokens{}", clients ? q.in_flight : out.asked_rate,
+                  clients ? "requests in flight" : "requests/s", input, output, clients ? ", each within 20 %" : "");
 }
 
 // Requests whose rate follows the clock as a setting, without that.

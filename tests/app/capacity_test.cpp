@@ -343,8 +343,9 @@ TEST_CASE("capacity takes requests in flight, and tells the margin to each bound
                 "capacity --model olmoe-1b-7b --dtypes bf16 --concurrency 10 --input-tokens 1024 --output-tokens 16 "
                 "--nodes DGX-H100 --sizes 1 --attention-tp 8 --quick -q --ttft p99=100ms --tpot mean=60ms -o plan");
   REQUIRE_MESSAGE(told.exit_code == 0, told.err);
-  check_contains(told.out, {"for 10 requests in flight of 1024 input", "requests in flight (140.7/s)", "late requests",
-                            "ttft.p99<100ms", "tpot.mean<60ms", " +- "});
+  check_contains(told.out,
+                 {"for 10 requests in flight of 1024 input and 16 output tokens, each within 20 %",
+                  "requests in flight (140.7/s)", "late requests", "ttft.p99<100ms", "tpot.mean<60ms", " +- "});
   check_contains(slurp(dir / "plan/recommended.yaml"), {"kind: closed_loop", "concurrency: 10", "min: 13", "max: 19"});
   check_contains(slurp(dir / "plan/capacity.json"),
                  {R"("demand_requests_per_s": null)", R"("demand_in_flight": 10.0)"});

@@ -183,8 +183,8 @@ TEST_CASE("over seeds a difference whose interval contains zero is none") {
     }
   };
   same_runs_of(1);
-  CHECK(
-      conclusions(runs).back().ends_with("are the same under all seeds: their intervals of 0 say nothing of chance."));
+  CHECK(conclusions(runs).back().ends_with(
+      "are the same under all seeds: their intervals of 0 say nothing about chance."));
   same_runs_of(0);
   CHECK(conclusions(runs).back().find("every policy's runs are one and the same") != std::string::npos);
   CHECK(conclusions(one_seed(std::vector{base, eplb})).back().find("Run --seeds 5") != std::string::npos);

@@ -273,6 +273,7 @@ TEST_CASE("SGLang 0.5 without DeepEP adds all tokens up in steps with prompts, a
   CHECK(s.dispatch.network.transport == Transport::kAllReduce);
   REQUIRE(s.dispatch.decode_steps != nullptr);
   CHECK(s.dispatch.decode_steps->network.transport == Transport::kAllGatherReduceScatter);
+  CHECK(s.dispatch.decode_steps->dedup == Dedup::kPadded);
   const Scenario again = read_scenario(Config::from_text(s.resolved, "resolved.yaml"), {});
   CHECK(again.dispatch.network.transport == Transport::kAllReduce);
   CHECK(again.dispatch.decode_steps != nullptr);
