@@ -35,6 +35,7 @@ struct ExecutionProfile {
   bool starts_from_copies = false;  // experts may lie on several GPUs before anything is decided
   bool draws_copies = false;        // a token takes any copy by its share, be it on its own GPU or not
   bool dispatches_shared = false;   // the shared expert is computed where StepDecision::shared has it
+  double assumed_hidden = 0;        // width of the model in a cost model of the policy's own; 0: it has none
 };
 
 // Weights of an expert that a GPU needs in a layer though the expert is at home elsewhere.

@@ -65,7 +65,8 @@ class FasterMoe final : public StepPolicy {
     return with_copies_of(held, local_or_home(requests, held));
   }
   ExecutionProfile profile() const override {
-    return {.plans_before_dispatch = true, .copies_on_demand = true, .broadcasts = true};
+    return {
+        .plans_before_dispatch = true, .copies_on_demand = true, .broadcasts = true, .assumed_hidden = options_.hidden};
   }
 
  private:

@@ -323,6 +323,14 @@ std::vector<std::string> policy_warnings(const Scenario& s, const PolicyChoice& 
       out.push_back(warning);
     }
   }
+  const double assumed = policy.per_step == nullptr ? 0 : policy.per_step->profile().assumed_hidden;
+  if (assumed > 0 && assumed != s.model.hidden) {
+    out.push_back(
+        fmt::format("policy '{0}' decides by a cost model of its own, for a model {1:.0f} wide; {2} is {3} wide. Set "
+                    "hidden, network "
+                    "and compute of policies.{0} to this model and hardware.",
+                    policy.label, assumed, s.model.name, s.model.hidden));
+  }
   if (const std::string_view other = find_engine(s.serving.engine).own_rebalance;
       policy.rebalance != nullptr && !other.empty()) {
     out.push_back(

@@ -190,6 +190,19 @@ TEST_CASE("a rebalance that is not the engine's own is named") {
   CHECK(warned("sglang").empty());
 }
 
+// FasterMoE's code begins with the constants of a V100 and a model 2048 wide.
+TEST_CASE("a policy that reckons with another model than the run's is named") {
+  const auto warned = [](const std::vector<std::string>& more) {
+    const Scenario s = per_step({"fastermoe"}, more);
+    return policy_warnings(s, s.policies.front());
+  };
+  const std::vector<std::string> told = warned({});
+  REQUIRE(told.size() == 1);
+  test::check_contains(told.front(), {"'fastermoe'", "a model 2048 wide", "policies.fastermoe"});
+  const int hidden = per_step({"fastermoe"}).model.hidden;
+  CHECK(warned({fmt::format("policies.fastermoe.hidden={}", hidden)}).empty());
+}
+
 TEST_CASE("a policy that never acts is named in its run's warnings, with the key where one decides") {
   for (const char* label : {"ultraep", "moonep", "echo"}) {
     CAPTURE(label);
