@@ -27,6 +27,7 @@ else
 fi
 
 options=(-DCMAKE_UNITY_BUILD=ON)  # sources in batches: a third of the time
+command -v ld.lld >/dev/null && options+=(-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld)  # half a minute for all programs
 if command -v nvcc >/dev/null && [ "$preset" = release ]; then
   echo "nvcc found: the CUDA part is compiled and linked too"
   options+=(-DEPSIM_CUDA=ON -DEPSIM_CUDA_ARCHITECTURES=90)  # one: kernels are compiled, not run

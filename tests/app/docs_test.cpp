@@ -39,9 +39,9 @@ few=()
 case "$1" in
   diagnose) few=(--seeds 2) ;;
   run | compare | sweep | goodput)
-    few=(--set requests.count=24)
+    few=(--set requests.count=12)
     [[ "$*" == *azure* ]] && few=(--set requests.slice_length=4s)
-    [ "$1" = goodput ] && few=(--set requests.count=3000) ;;
+    [ "$1" = goodput ] && few=(--set requests.count=1500) ;;
 esac
 words=("$@")
 for i in "${!words[@]}"; do  # a search runs for long: its options are tried on a small scenario
