@@ -288,11 +288,36 @@ std::string idle_policy(const Scenario& s, std::span<const ServedInstance> insta
                                : "it copied no expert");
 }
 
+// A recording whose rows are totals of many steps: a step that takes one's mix is as even as all of them together. ""
+// where its rows may be steps.
+std::string coarse_rows(const Scenario& s, std::span<const StepTotals> totals) {
+  constexpr double kManySteps = 8;
+  double tokens = 0, steps = 0;
+  for (const StepTotals& of : totals) {
+    tokens += of.assignments_routed / s.model.top_k / s.model.moe_layers();
+    steps += static_cast<double>(of.steps);
+  }
+  if (s.loads == nullptr || s.loads->replayed_steps() == 0 || steps == 0) {
+    return "";
+  }
+  const double row = s.run_window.total(0) / s.model.top_k / static_cast<double>(s.loads->replayed_steps());
+  return row <= kManySteps * tokens / steps
+             ? ""
+             : fmt::format(
+                   "loads: a row of the recording holds {:.0f} tokens on average, a step here {:.0f}. Rows that are "
+                   "totals of many steps make every step as even as their mix; `variation: sampled` draws each step's "
+                   "tokens.",
+                   row, tokens / steps);
+}
+
 void warn_of_outcome(const Scenario& s, std::span<ServedInstance> instances, std::span<const StepTotals> totals,
                      RunResult& result) {
   std::vector<std::string>& out = result.warnings;
   if (std::string idle = idle_policy(s, instances, totals); !idle.empty()) {
     out.push_back(std::move(idle));
+  }
+  if (std::string coarse = coarse_rows(s, totals); !coarse.empty()) {
+    out.push_back(std::move(coarse));
   }
   if (result.failed > 0) {
     out.push_back(fmt::format(

@@ -85,6 +85,22 @@ TEST_CASE("a model is fitted, sampled, looked at and run on") {
                           " --set 'plan_loads={kind: model, preset: olmoe}' --set policy=eplb"));
 }
 
+// small.yaml's steps have some hundred tokens.
+TEST_CASE("a recording whose rows are totals of many steps is named, and one of steps is not") {
+  const TempDir dir;
+  const auto warned = [&](const std::string& tokens) {
+    const std::string file = "rows-" + tokens + ".h5";
+    must(run_epsim(dir, "trace generate olmoe --rows 4 --sources 1 --tokens-per-row " + tokens + " -o " + file));
+    const Outcome done = run_epsim(dir, "run " + epsim::test::small_scenario() +
+                                            " -q -o out --overwrite --set 'loads={kind: trace_file, path: " + file +
+                                            "}'");
+    must(done);
+    return (done.out + done.err).find("a row of the recording holds " + tokens + " tokens") != std::string::npos;
+  };
+  CHECK(warned("65536"));
+  CHECK_FALSE(warned("128"));
+}
+
 TEST_CASE("wrong words for epsim trace") {
   const TempDir dir;
   must(run_epsim(dir, "trace import " + sample() + " -o t.h5 --top-k 8"));

@@ -88,6 +88,7 @@ class ReroutedSource final : public ExpertLoadSource {
   bool recorded() const override { return inner_->recorded(); }
   bool changes() const override { return inner_->changes(); }
   std::int64_t hold_steps() const override { return inner_->hold_steps(); }
+  std::int64_t replayed_steps() const override { return inner_->replayed_steps(); }
   void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const override {
     draw_mixed(at, tokens, {}, out);
   }

@@ -52,6 +52,7 @@ class ReplayLoadSource final : public ExpertLoadSource {
   int layers() const override { return rows_->layers(); }
   int experts() const override { return rows_->experts(); }
   bool recorded() const override { return row_ids_ > 0; }
+  std::int64_t replayed_steps() const override { return rows_->rows(); }
   // Throws InputError when the trace has several sources and the run another number of DP ranks.
   void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const override;
 
