@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <utility>
 
 #include "sim/cluster/run_policy.h"
 #include "sim/cluster/simulate.h"
@@ -22,7 +23,7 @@
 namespace epsim {
 namespace {
 
-constexpr int kAnswerFormat = 11;
+constexpr int kAnswerFormat = 12;
 constexpr std::size_t kAloneRequests = 3;
 constexpr std::size_t kAloneOf = 1000;  // requests of which the shortest is taken
 constexpr double kAloneGap = 10'000;    // seconds between them
@@ -226,6 +227,96 @@ bool told(const LoadPoint& p) {
   return p.slo.holds ? p.slo.decided && p.enough_requests : p.slo.excess > 0 && p.slo.decided;
 }
 
+// One question to a deployment that is ready to run.
+struct Asked {
+  const ReadyDeployment& deployment;
+  const LoadPoint& alone;
+  double rate = 0, clients = 0;  // requests/s, or clients in a closed loop; 0: none
+  bool cut = false, few = false;
+  GoodputOptions options;
+  const std::atomic<bool>* stop = nullptr;
+};
+
+// Of a run that was cut short the point is empty, and holds nothing.
+CapacityAnswer served(const Asked& asked, const RequestTrace& trace, Seconds span, Seconds longest, bool& complete) {
+  const RunResult run = run_until_hopeless(asked.deployment, trace, span, longest, asked.stop);
+  complete = !run.interrupted;
+  CapacityAnswer out = answer_of(asked.deployment);
+  if (complete) {
+    out.point = measured_point(run, asked.rate, asked.options, asked.cut);
+    out.busy = measured_busy(run, asked.options);
+    out.extrapolated = run.extrapolated_share();
+    out.carried_over = run.carried_over;
+  } else {
+    out.point.requests = trace.steady();
+  }
+  out.point.offered = complete && asked.clients > 0 ? out.point.completed : asked.rate;
+  return out;
+}
+
+// Under a steady load: as many of the first requests as it takes to tell, their arrivals scaled to the rate.
+CapacityAnswer steady_answer(const Asked& asked, const CapacityQuestion& question) {
+  const Scenario& s = asked.deployment.scenario;
+  const std::size_t most =
+      s.make_requests ? question.most_requests : std::min(question.most_requests, s.requests.requests.size());
+  const std::size_t first = std::min(most, question.first_requests * (asked.cut ? kPromptRequests : 1));
+  const std::size_t usual = asked.few ? std::min(most, kShareRequests * first) : most;
+  double missing = std::numeric_limits<double>::infinity();
+  Seconds ramp(asked.alone.e2e_s.mean);
+  for (std::size_t count = first;;) {
+    RequestTrace trace = trace_at(s, count, asked.cut, asked.rate);
+    const Seconds longest = longest_stay(trace, asked.alone), span = span_of(trace);
+    if (asked.clients > 0) {
+      trace = from_clients(std::move(trace), asked.clients, ramp);
+    }
+    bool complete = false;
+    CapacityAnswer out = served(asked, trace, span, longest, complete);
+    if (!complete) {
+      if (count >= most || span > 2 * longest) {
+        return out;
+      }
+      count = std::min(most, 3 * count);  // the system had hardly filled
+      continue;
+    }
+    if (const Seconds stay(out.point.e2e_s.mean); asked.clients > 0 && stay > 2 * ramp) {
+      ramp = stay;  // clients that begin closer together than that meet again and again
+      continue;
+    }
+    const bool full = out.point.enough_requests || !out.point.slo.holds;
+    const bool unclear = fails_by_chance(out.point, missing);
+    if (told(out.point) || count >= most || (full && !unclear && count >= usual)) {
+      return out;
+    }
+    missing = unclear && out.point.enough_requests ? missing_share(out.point) : missing;
+    if (unclear && count >= usual) {
+      count = std::min(most, 3 * count);
+      continue;
+    }
+    count = std::min(full ? usual : most, std::max(3 * count, requests_needed(out.point, asked.options)));
+  }
+}
+
+// What holds a recording's mean load may not hold its bursts: as many of its requests as told the first, where they come
+// closest together and at their own times; where that is too much, all of them. Every request counts.
+CapacityAnswer recorded_answer(Asked asked, const CapacityAnswer& steady) {
+  asked.options.count_all = true;
+  const RequestTrace all = at_rate(cut_outputs(asked.deployment.scenario.requests, asked.cut), asked.rate);
+  const auto ask = [&](const RequestTrace& trace) {
+    bool complete = false;
+    return served(asked, trace, span_of(trace), longest_stay(trace, asked.alone), complete);
+  };
+  const RequestTrace burst = busiest_of(all, static_cast<std::size_t>(steady.point.requests));
+  if (burst.requests.size() < all.requests.size() && span_of(burst) > Seconds(0)) {
+    const double completed = std::exchange(asked.options.min_completed, 0);  // a burst's answers end after it
+    CapacityAnswer out = ask(burst);
+    if (out.point.slo.holds) {
+      return out;
+    }
+    asked.options.min_completed = completed;
+  }
+  return ask(all);
+}
+
 // Requests that are alone, none of which any other of the trace is shorter than: what they cannot keep, none can. Of
 // prompts of which a prefix cache may have all, one token is left.
 RequestTrace shortest_alone(const RequestTrace& trace) {
@@ -324,55 +415,12 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, int one
   const double rate =
       clients > 0 && cut ? clients / this->alone(pools).point.e2e_s.mean : question_.rate * (1 + growth) / one_in;
   return kept(kNames[static_cast<std::size_t>(what)], pools, one_in, growth, [&] {
-    GoodputOptions options = question_.options;
-    options.min_requests_ratio *= few ? kShareFillings : 1;
     const auto deployment = ready(question_, pools, &plans_, one_in, !whole);
-    const std::size_t most = deployment->scenario.make_requests
-                                 ? question_.most_requests
-                                 : std::min(question_.most_requests, deployment->scenario.requests.requests.size());
-    const std::size_t first = std::min(most, question_.first_requests * (cut ? kPromptRequests : 1));
-    const std::size_t usual = few ? std::min(most, kShareRequests * first) : most;
-    CapacityAnswer out;
-    double missing = std::numeric_limits<double>::infinity();
-    Seconds ramp(alone.point.e2e_s.mean);
-    for (std::size_t count = first;;) {
-      RequestTrace trace = trace_at(deployment->scenario, count, cut, rate);
-      const Seconds longest = longest_stay(trace, alone.point), span = span_of(trace);
-      if (clients > 0 && !cut) {
-        trace = from_clients(std::move(trace), clients, ramp);
-      }
-      const RunResult run = run_until_hopeless(*deployment, trace, span, longest, control_.stop);
-      out = answer_of(*deployment);
-      if (run.interrupted) {
-        out.point.offered = rate;
-        out.point.requests = static_cast<std::int64_t>(count);
-        if (count >= most || span > 2 * longest) {
-          return out;
-        }
-        count = std::min(most, 3 * count);  // the system had hardly filled
-        continue;
-      }
-      out.point = measured_point(run, rate, options, cut);
-      out.point.offered = clients > 0 && !cut ? out.point.completed : rate;
-      if (const Seconds stay(out.point.e2e_s.mean); clients > 0 && !cut && stay > 2 * ramp) {
-        ramp = stay;  // clients that begin closer together than that meet again and again
-        continue;
-      }
-      out.busy = measured_busy(run, options);
-      out.extrapolated = run.extrapolated_share();
-      out.carried_over = run.carried_over;
-      const bool full = out.point.enough_requests || !out.point.slo.holds;
-      const bool unclear = fails_by_chance(out.point, missing);
-      if (told(out.point) || count >= most || (full && !unclear && count >= usual)) {
-        return out;
-      }
-      missing = unclear && out.point.enough_requests ? missing_share(out.point) : missing;
-      if (unclear && count >= usual) {
-        count = std::min(most, 3 * count);
-        continue;
-      }
-      count = std::min(full ? usual : most, std::max(3 * count, requests_needed(out.point, options)));
-    }
+    Asked asked{*deployment, alone.point, rate, cut ? 0 : clients, cut, few, question_.options, control_.stop};
+    asked.options.min_requests_ratio *= few ? kShareFillings : 1;
+    const CapacityAnswer steady = steady_answer(asked, question_);
+    const bool recorded = !deployment->scenario.make_requests && clients <= 0;
+    return recorded && steady.point.slo.holds ? recorded_answer(asked, steady) : steady;
   });
 }
 

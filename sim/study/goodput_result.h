@@ -77,6 +77,7 @@ struct LoadPoint {
   std::int64_t steps = 0;
   std::string fingerprint;   // of the run
   std::int64_t backlog = 0;  // requests that came at once before; those that count came when these were worked off
+  double extrapolated = 0;   // share of the steps' time whose price is
 };
 
 // What ends the acceptable rates.

@@ -303,6 +303,23 @@ RequestTrace first_of(const RequestTrace& trace, std::size_t count) {
   return trace.select(positions);
 }
 
+RequestTrace busiest_of(const RequestTrace& trace, std::size_t count) {
+  const std::vector<Request>& all = trace.requests;
+  count = std::min(count, all.size());
+  const auto takes = [&](std::size_t first) { return all[first + count - 1].arrival - all[first].arrival; };
+  std::size_t best = 0;
+  for (std::size_t first = 1; first + count <= all.size(); ++first) {
+    best = takes(first) < takes(best) ? first : best;
+  }
+  std::vector<std::size_t> positions(count);
+  std::iota(positions.begin(), positions.end(), best);
+  RequestTrace out = trace.select(positions);
+  for (Request& r : out.requests) {
+    r.arrival -= all[best].arrival;
+  }
+  return out;
+}
+
 RequestTrace as_burst(const RequestTrace& trace) {
   RequestTrace out = trace;
   for (Request& r : out.requests) {
@@ -409,6 +426,7 @@ LoadPoint measure_load_point(const RunResult& run, double rate, const GoodputOpt
   probe.steps = run.steps;
   probe.fingerprint = run.fingerprint;
   probe.backlog = static_cast<std::int64_t>(backlog.requests);
+  probe.extrapolated = run.extrapolated_share();
   return probe;
 }
 

@@ -19,6 +19,9 @@ RequestTrace at_rate(const RequestTrace& trace, double rate);
 // The first `count` requests.
 RequestTrace first_of(const RequestTrace& trace, std::size_t count);
 
+// The `count` requests in a row that come in the least time, the first at zero; all, where there are no more.
+RequestTrace busiest_of(const RequestTrace& trace, std::size_t count);
+
 // All requests at time zero: the most that can be offered.
 RequestTrace as_burst(const RequestTrace& trace);
 

@@ -290,8 +290,12 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
       config.set(setting);
     }
   }
-  const Scenario scenario = read_scenario(config, {});
   ConfigReader written = config.root().section("requests");
+  const bool paced = written.has("rate_by");
+  if (paced && !written.has("rate")) {
+    config.set("requests.rate_by=null");  // of the rate that the demand will have
+  }
+  const Scenario scenario = read_scenario(config, {});
   const bool generated = static_cast<bool>(scenario.make_requests);
   refuse_if(generated && time_share < 1, "time_share", kOneRate);
   const RateKey key = generated ? rate_key(written) : RateKey{};
@@ -302,10 +306,13 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
   out.plan.demand = fmt::format("{:.4g} requests/s{} {}", out.asked_rate,
                                 key.at_peak ? ", Poisson arrivals at the peak of" : " as in", scenario.requests.source);
   if (!scenario.make_requests) {
+    q.seeds = 0;  // the search for the highest rate is for a steady one
     q.settings.push_back(fmt::format("requests.slice_start={:.12g}s", peak.start_s));
     q.settings.push_back(fmt::format("requests.slice_length={:.12g}s", peak.length_s));
     if (written.has("time_scale")) {
       q.settings.emplace_back("requests.time_scale=null");  // the rate below says it
+    } else if (!paced && written.required<std::string>("kind") != "servegen") {
+      q.settings.emplace_back("requests.rate_by=resample");  // more users, on the recording's clock
     }
     out.plan.demand +=
         time_share < 1 ? fmt::format(", {:.4g} % of whose hours are no busier than that from {:.0f} s on",
@@ -378,10 +385,10 @@ CapacityRequest read_question(const CapacityWords& words, CapacityGiven& given) 
     q.settings.insert(q.settings.end(), own->second.begin(), own->second.end());
   }
   check_settings(q.settings);
+  q.seeds = given.whole("seeds", out.quick ? 0 : 3, 0);
   read_demand(given, out);
   q.most_nodes = given.whole("max-nodes", 128, 1);
   out.plan.most_nodes = q.most_nodes;
-  q.seeds = given.whole("seeds", out.quick ? 0 : 3, 0);
   if (out.quick) {
     q.first_requests = kQuickRequests;
     q.most_requests = kMostQuickRequests;

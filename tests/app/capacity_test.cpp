@@ -414,6 +414,42 @@ TEST_CASE("capacity takes a file, and the peak hour of a trace") {
   check_contains(wrong.err, {"wrong.yaml:6", "node"});
 }
 
+// 55 s of 4 requests/s, and 5 s of 200 from 30 s on: 20.3/s on average, which one GPU serves with ease.
+TEST_CASE("capacity holds the bursts of a recorded trace: its answer, run, keeps the bound") {
+  const TempDir dir;
+  std::string trace = "t,i,o\n";
+  for (int i = 0; i < 60; ++i) {
+    const int in_second = i >= 30 && i < 35 ? 200 : 4;
+    for (int k = 0; k < in_second; ++k) {
+      trace += std::to_string(i + k / static_cast<double>(in_second)) + ",1024,16\n";
+    }
+  }
+  std::ofstream(dir / "burst.csv") << trace;
+  std::ofstream(dir / "ask.yaml")
+      << "model: olmoe-1b-7b\ndtypes: [bf16]\nslo: ttft.p99<300ms\nnodes: [p4de.24xlarge]\nsizes: [1/8]\n"
+         "policies: [contiguous]\nmodes: [together]\nscenario:\n"
+         "  requests: {kind: csv, path: burst.csv, arrival_column: t, input_column: i, output_column: o}\n";
+  const auto instances = [&](const std::string& more) {
+    const Outcome told = run_epsim(dir, "capacity ask.yaml --quick -q -o plan --overwrite " + more);
+    REQUIRE_MESSAGE(told.exit_code == 0, told.err);
+    const auto plan = nlohmann::json::parse(slurp(dir / "plan/capacity.json"));
+    return std::stoi(plan.at("deployments").at(0).at("pools").get<std::string>());  // "4 instances of ..."
+  };
+  const auto p99 = [&] {
+    const Outcome run = run_epsim(dir, "run plan/recommended.yaml -q -o out --overwrite");
+    REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+    const auto summary = nlohmann::json::parse(slurp(dir / "out/summary.json"));
+    return summary.at("latency").at("ttft_p99_ms").get<double>();
+  };
+  const int once = instances("");
+  CHECK(once > 1);
+  CHECK(p99() < 300);
+  // Twice the users have bursts as long, not half as long.
+  const int twice = instances("--times 2");
+  CHECK(twice > once);
+  CHECK(p99() < 300);
+}
+
 TEST_CASE("the worked examples cost what experiments/capacity/README.md says") {
   const TempDir dir;
   const std::string page = slurp(source_dir() / "experiments/capacity/README.md");
