@@ -134,6 +134,18 @@ double uncertainty(const SloCurve& curve, const Bracket& bracket, const GoodputO
   return slope > 0 ? half / slope : std::numeric_limits<double>::infinity();
 }
 
+// A run that meets every bound may look unsteady by chance: asked again twice, with twice as many requests each time.
+std::optional<SloStep> asked_again(const SloCurve& curve, const Bracket& bracket) {
+  const bool often = requests_of(*bracket.high) >= 4 * level_of(curve, bracket);
+  return often ? std::nullopt : doubled(curve, *bracket.high);
+}
+
+// One that keeps up is, before the search turns away from its rate.
+std::optional<SloStep> seems_unsteady(const SloCurve& curve, const Bracket& bracket) {
+  const bool seems = overloaded(*bracket.high) && !falls_behind(*bracket.high);
+  return seems ? asked_again(curve, bracket) : std::nullopt;
+}
+
 // The ends of a bracket that is narrow enough, asked again until they stand.
 std::optional<SloStep> confirmation(const SloCurve& curve, const Bracket& bracket, const GoodputOptions& options) {
   const std::size_t least = level_of(curve, bracket);
@@ -142,9 +154,8 @@ std::optional<SloStep> confirmation(const SloCurve& curve, const Bracket& bracke
       return SloStep{end->offered, least};
     }
   }
-  // A run that meets every bound may look unsteady by chance: asked again twice, with twice as many requests each time.
   if (overloaded(*bracket.high)) {
-    return requests_of(*bracket.high) < 4 * least ? doubled(curve, *bracket.high) : std::nullopt;
+    return asked_again(curve, bracket);
   }
   if ((bracket.low->slo.decided && bracket.high->slo.decided) ||
       uncertainty(curve, bracket, options) <= kAccuracy * options.tolerance) {
@@ -235,6 +246,9 @@ std::optional<SloStep> next_slo_step(const SloCurve& curve, const GoodputOptions
   }
   if (bracket.high == nullptr) {
     return SloStep{rate_above(curve, *bracket.low), level_of(curve, bracket)};
+  }
+  if (const auto again = seems_unsteady(curve, bracket)) {
+    return again;
   }
   if (bracket.high->offered > bracket.low->offered * (1 + options.tolerance)) {
     return SloStep{rate_inside(bracket, options), level_of(curve, bracket)};

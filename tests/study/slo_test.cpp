@@ -368,6 +368,27 @@ TEST_CASE("SLO: verdicts that contradict each other are asked again with more re
   CHECK(found.high == 6);
 }
 
+TEST_CASE("SLO: a rate that keeps up and meets every bound is asked again before the search turns away from it") {
+  const GoodputOptions options = options_of("ttft<1s");
+  const auto step_after = [&](std::int64_t requests, double completed) {
+    SloCurve curve{.start = 8, .usual = 1000, .available = 100'000, .probes = {}};
+    for (const bool holds : {true, false}) {
+      LoadPoint p;
+      p.offered = p.measured_offered = holds ? 8 : 12;
+      p.completed = holds ? 8 : completed;
+      p.requests = holds ? 1000 : requests;
+      p.enough_requests = true;
+      p.slo = {0.99, -2, 0.1, 0, holds, true};
+      curve.add(p);
+    }
+    return *next_slo_step(curve, options);
+  };
+  CHECK(step_after(1300, 12).rate == 12);
+  CHECK(step_after(1300, 12).requests == 2600);
+  CHECK(step_after(1300, 9).rate < 12);   // what falls behind is overloaded
+  CHECK(step_after(4000, 12).rate < 12);  // not steady with four times as many either
+}
+
 TEST_CASE("SLO: a search with few requests at most ends with verdicts that are open, and says so in its interval") {
   const GoodputOptions options = options_of("ttft<1s");
   SloCurve curve{.start = 5, .usual = 1000, .available = 100'000, .probes = {}};
