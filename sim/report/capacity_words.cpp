@@ -175,9 +175,14 @@ std::string next_text(const CapacityPlan& plan) {
   const CapacityOption& next = plan.study.options[plan.order[1]];
   const std::string which = fmt::format("The next, {} x {} ({}),", next.nodes(), next.node(), short_text(next));
   if (first.price && second.price && second.usd_per_hour == first.usd_per_hour) {
+    const auto strain = [&](std::size_t of) {
+      const CapacityOption& option = plan.study.options[plan.order[of]];
+      return strain_of((option.whole ? *option.whole : option.answer).point, plan.slo);
+    };
     return which + (!within_budget(plan, second) ? " costs the same, but is beyond the power limit."
                     : second.nodes > first.nodes ? " costs the same, and takes more nodes."
-                                                 : " costs the same, and is closer to its bounds.");
+                    : strain(1) > strain(0)      ? " costs the same, and is closer to its bounds."
+                                                 : " costs the same, and holds as clearly.");
   }
   if (first.price && second.price && second.usd_per_hour < first.usd_per_hour) {
     return fmt::format("{} is {:.1f} % cheaper, but beyond the power limit.", which,
@@ -195,7 +200,9 @@ std::string wins_when(const CapacityPlan& plan, std::size_t i) {
   const CapacityOption& option = plan.study.options[i];
   std::string out;
   const auto add = [&](const std::string& more) { out += (out.empty() ? "" : "; or ") + more; };
-  if (first.price && cost.price && cost.usd_per_hour < first.usd_per_hour) {
+  if (first.price && !cost.price) {
+    add(fmt::format("a price below {} usd/h a node; none is known", money(first.usd_per_hour / cost.nodes)));
+  } else if (first.price && cost.price && cost.usd_per_hour < first.usd_per_hour) {
     add(fmt::format("it is cheaper, but draws {} kW: a higher power limit", rounded(cost.watts / 1e3)));
   } else if (first.price && cost.price && option.node() != plan.study.options[plan.order[0]].node()) {
     const double even = (first.usd_per_hour - cost.power_usd_per_hour) / cost.nodes;
@@ -238,6 +245,9 @@ std::string wins_text(const CapacityPlan& plan) {
 // Terms of payment under which another kind of node costs least, of those that have a price of the recommended one, too.
 std::string terms_words(const CapacityPlan& plan) {
   const std::string& node = plan.study.options[plan.order.front()].node();
+  if (plan.costs[plan.order.front()].price && plan.costs[plan.order.front()].price->own) {
+    return "";  // the user's price has terms of its own
+  }
   std::string out;
   for (const std::string& terms : price_terms()) {
     CapacityPlan other = plan;
@@ -324,6 +334,12 @@ std::string fragile_words(const CapacityPlan& plan, const CapacityOption& option
 std::string options_table(const CapacityPlan& plan) {
   TextTable table;
   table.add_columns({{"node", ""}, {"instances", "x nodes"}}, Align::kLeft);
+  const bool engines = std::ranges::any_of(plan.study.rows, [&](const CapacityRow& row) {
+    return row.design.engine != plan.study.rows.front().design.engine;
+  });
+  if (engines) {
+    table.add_column({"engine", ""}, Align::kLeft);
+  }
   if (!plan.dense) {
     table.add_column({"policy", ""}, Align::kLeft);
   }
@@ -337,8 +353,11 @@ std::string options_table(const CapacityPlan& plan) {
     const auto known = [](double value, bool is) { return is ? rounded(value) : std::string("-"); };
     const auto price = [&](double usd) { return cost.price ? money(usd) : std::string("-"); };
     std::vector<std::string> row{option.node(), short_text(option)};
+    const CapacityDesign& design = option.pools.back().design;
+    if (engines) {
+      row.push_back(design.engine);
+    }
     if (!plan.dense) {
-      const CapacityDesign& design = option.pools.back().design;
       row.push_back(design.ep_ranks() > 1 ? design.policy : "-");
     }
     row.insert(row.end(), {std::to_string(cost.nodes), std::to_string(cost.gpus), price(cost.usd_per_hour),

@@ -116,6 +116,7 @@ struct EngineProfile {
   GraphSize graph_size = GraphSize::kMax;
   bool prefill_overlaps = true;               // prefill instances schedule during a step, where others do
   bool partial_ep = false;                    // experts over a part of the GPUs: ep_size may be any divisor
+  bool one_or_all_tp = false;                 // attention TP is 1 (attention DP) or that of all GPUs
   bool whole_blocks = false;                  // loads no fp8 experts whose part on a GPU is not whole blocks
   std::string_view refuses_deepep_auto = {};  // with DP attention: what to say of it; empty where it does not
   std::string_view mxfp4_by_ep =

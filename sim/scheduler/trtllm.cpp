@@ -47,6 +47,7 @@ EngineProfile trtllm_1_x() {
       .graph_size = GraphSize::kMax,
       .prefill_overlaps = false,
       .partial_ep = true,
+      .one_or_all_tp = true,
       .shared_stream_tokens = {kAnyBatch,
                                "TensorRT-LLM (models/modeling_deepseekv3.py, Deepseekv3MoE.forward: "
                                "maybe_execute_in_parallel, in CUDA graphs)"},

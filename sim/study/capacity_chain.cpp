@@ -152,8 +152,9 @@ std::string CapacityChain::failure(const CapacityRow& row, const std::string& wh
   }
   const SloTerm& term = question_.options.slo.terms[static_cast<std::size_t>(p.slo.limit)];
   const double is = statistic_of(p, term);
+  const bool grows = !p.stable || !p.enough_requests;  // the run ended before that was over
   return fmt::format("{}{} not hold {} {}: {} over {} requests{}", beside, one ? "does" : "do", name_of(term), load,
-                     std::isfinite(is) ? fmt::format("{:.4g} ms", 1e3 * is)
+                     std::isfinite(is) ? fmt::format("{}{:.4g} ms", grows ? "more than " : "", 1e3 * is)
                                        : fmt::format("{:.3g} % keep all bounds", 100 * p.slo.attainment),
                      p.measured_requests, admits);
 }

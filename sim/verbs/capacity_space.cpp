@@ -129,6 +129,9 @@ std::vector<int> ep_sizes(CapacityGiven& given, const CapacityQuestion& question
 
 // What is asked for, and of the usual layouts those that the engine starts with.
 bool worth_trying(CapacityGiven& given, const CapacityQuestion& question, const CapacityDesign& d) {
+  if (engine_named(d.engine).one_or_all_tp && d.attention_tp != 1 && d.attention_tp != d.gpus) {
+    return false;
+  }
   const bool has_policy = !policies_of(d, question.policies).empty();
   if (!has_policy || d.places_experts() || given.names("ep-size")) {
     return has_policy;
