@@ -82,7 +82,18 @@ std::string with_defaults(const NewScenario& r) {
                            dispatch);
 }
 
-// Whether weights fit. Where an engine's own reserve is what keeps them from it, the knob that makes it smaller.
+bool fits(const NewScenario& request) {
+  try {
+    const Scenario read = read_new(request);
+    prepare_run(read, read.policies.front());
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+// Whether weights fit. Where an engine's own reserve is what keeps them from it, the knob that makes it smaller; where
+// attention on every GPU is, GPUs that share it.
 void check_fits(const Scenario& written, const NewScenario& request) {
   try {
     prepare_run(written, written.policies.front());
@@ -91,14 +102,18 @@ void check_fits(const Scenario& written, const NewScenario& request) {
     for (int value = 256; !knob.empty() && value >= 8; value /= 2) {
       NewScenario less = request;
       less.serving.push_back(fmt::format("{}: {}", knob, value));
-      try {
-        const Scenario smaller = read_new(less);
-        prepare_run(smaller, smaller.policies.front());
-      } catch (const InputError&) {
-        continue;
+      if (fits(less)) {
+        throw InputError({}, fmt::format("{} So does --serving {}={}: {} sets less memory aside then.", misfit.problem,
+                                         knob, value, written.serving.engine));
       }
-      throw InputError({}, fmt::format("{} So does --serving {}={}: {} sets less memory aside then.", misfit.problem,
-                                       knob, value, written.serving.engine));
+    }
+    for (int tp = 2 * request.attention_tp; tp <= written.cluster.node.gpus; tp *= 2) {
+      NewScenario shared = request;
+      shared.attention_tp = tp;
+      if (fits(shared)) {
+        throw InputError({}, fmt::format("{} So does --attention-tp {}: that many GPUs share attention's weights.",
+                                         misfit.problem, tp));
+      }
     }
     throw;
   }
@@ -150,6 +165,7 @@ int init_verb(const std::vector<std::string>& words) {
       "node", po::value<std::string>(), "epsim list hardware")("nodes", po::value<int>()->default_value(1),
                                                                "nodes of the instance")(
       "gpus", po::value<int>(), "GPUs used of each node, as 8 of a rack's 72; default: all, of a rack required")(
+      "attention-tp", po::value<int>()->default_value(1), "GPUs of an attention DP rank; 1: DP attention")(
       "pd", po::value<std::string>(), "nodes of a prefill and of a decode instance, as in 4:8, in place of --nodes")(
       "serving", po::value<std::vector<std::string>>(),
       "KEY=VALUE of the section `serving`, as in mem_fraction_static=0.8; repeatable")(
@@ -171,6 +187,9 @@ int init_verb(const std::vector<std::string>& words) {
   request.serving = serving_of(values);
   request.nodes = values["nodes"].as<int>();
   refuse_if(request.nodes < 1, "nodes", fmt::format("{} nodes: an instance has at least one.", request.nodes));
+  request.attention_tp = values["attention-tp"].as<int>();
+  refuse_if(request.attention_tp < 1, "attention-tp",
+            fmt::format("{}: a DP rank has at least one GPU.", request.attention_tp));
   request.gpus_per_node = gpus_used(values, find_node(request.node).spec);
   if (values.count("pd") > 0) {
     refuse_if(!values["nodes"].defaulted(), "nodes",

@@ -30,15 +30,16 @@ std::string plain_name(const std::string& named) {
   return (file ? path.stem() : path.filename()).string();
 }
 
-// What an instance is: DP attention over all of its GPUs; of a dense model one DP rank of `gpus`, which are all.
-std::string parallelism_text(bool dense, int gpus) {
+// What an instance is: DP ranks of `tp` GPUs; of a dense model one rank of `gpus`, which are all.
+std::string parallelism_text(bool dense, int gpus, int tp) {
   return dense ? fmt::format(
                      "parallelism:\n"
                      "  attention_tp: {}  # all GPUs of an instance; smaller ones: cluster.gpus_per_node\n\n",
                      gpus)
-               : "parallelism:\n"
-                 "  attention_tp: 1  # GPUs of an attention DP rank: 1 = DP attention, as large deployments run\n"
-                 "  shared_experts: replicated\n  dense_ffn: replicated\n  embedding: replicated\n\n";
+         : tp > 1 ? fmt::format("parallelism:\n  attention_tp: {}  # GPUs of an attention DP rank\n\n", tp)
+                  : "parallelism:\n"
+                    "  attention_tp: 1  # GPUs of an attention DP rank: 1 = DP attention, as large deployments run\n"
+                    "  shared_experts: replicated\n  dense_ffn: replicated\n  embedding: replicated\n\n";
 }
 
 std::string dtype_text(const NewScenario& r, bool dense) {
@@ -85,7 +86,7 @@ std::string scenario_document(const NewScenario& r, const std::string& serving, 
       dense ? "" : "#   epsim compare FILE --policies contiguous,base,eplb\n", dense ? "base" : "base,eplb",
       dense ? "" : ", then loads (a recording of your experts)",
       r.gpus_per_node > 0 ? fmt::format("  gpus_per_node: {}  # used of each node\n", r.gpus_per_node) : "");
-  out += parallelism_text(dense, dense ? used_of(r, find_node(r.node).spec) * of_one : 0);
+  out += parallelism_text(dense, dense ? used_of(r, find_node(r.node).spec) * of_one : 0, r.attention_tp);
   std::vector<std::string> given = r.serving;
   if (const std::string_view recipe = engine_named(r.engine).recipe; !recipe.empty()) {
     given.emplace_back(recipe);

@@ -14,6 +14,7 @@ struct NewScenario {
   int prefill = 0, decode = 0;            // nodes of a prefill and of a decode instance, in place of `nodes`
   int gpus_per_node = 0;                  // used of each; 0: all
   std::vector<std::string> serving = {};  // "key: value", of every section `serving`
+  int attention_tp = 1;                   // of a model with experts; a dense one has all GPUs
   std::string dtype_note = {};            // why with_dtype() chose another type than the model's own; mostly empty
 };
 

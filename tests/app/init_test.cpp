@@ -74,6 +74,18 @@ TEST_CASE("init --serving writes keys into every section `serving`, as where the
                  {"KEY=VALUE"});
 }
 
+// Kimi-K2's attention is 9 GiB in fp8, and its experts 124 of the H200's 141 GB on each of 8.
+TEST_CASE("init writes an attention TP, and names the one with which a model fits") {
+  const TempDir dir;
+  const Outcome none = run_epsim(dir, "init --model kimi-k2 --node p5en.48xlarge -o one.yaml");
+  CHECK(none.exit_code == 2);
+  check_contains(none.err, {"So does --attention-tp "});
+  REQUIRE(run_epsim(dir, "init --model kimi-k2 --node p5en.48xlarge --attention-tp 8 -o one.yaml").exit_code == 0);
+  check_contains(slurp(dir / "one.yaml"), {"attention_tp: 8"});
+  CHECK(run_epsim(dir, "validate one.yaml").exit_code == 0);
+  check_contains(run_epsim(dir, "init --model kimi-k2 --node p5en.48xlarge --attention-tp 0").err, {"attention-tp"});
+}
+
 TEST_CASE(
     "what init writes plans from another window than the run's; where policies plan from their own, that is said") {
   const TempDir dir;
