@@ -24,6 +24,7 @@
 #include "sim/report/run_info.h"
 #include "sim/scenario/compared_policies.h"
 #include "sim/scheduler/engines.h"
+#include "sim/study/load_point.h"
 #include "sim/verbs/goodput_folder.h"
 
 namespace epsim::app {
@@ -118,6 +119,24 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const Alignment& ali
   return study;
 }
 
+// A search scales stretches of a recording to each rate, so that a burst longer than they are is the same as any other.
+std::string lost_bursts(const Scenario& scenario) {
+  constexpr std::size_t kStretch = 1000;
+  constexpr double kBurst = 2;
+  const RequestTrace& trace = scenario.requests;
+  if (scenario.make_requests || trace.requests.size() <= kStretch) {
+    return "";
+  }
+  const Seconds busiest = to_seconds(busiest_of(trace, kStretch).requests.back().arrival);
+  const double times = static_cast<double>(kStretch) / (busiest.count() * arrival_rate(trace));
+  return times < kBurst ? ""
+                        : fmt::format(
+                              "the recording's busiest {} requests come {:.1f} times as fast as its mean. The search "
+                              "scales parts of it to each rate, without such bursts: `epsim capacity` holds them, and "
+                              "`epsim run` shows them.",
+                              grouped(kStretch), times);
+}
+
 int goodput(const po::variables_map& values, const ComparedLabels& compared) {
   interrupted();  // from here on, Ctrl-C is ours
   const JsonOutput json(values);
@@ -132,6 +151,9 @@ int goodput(const po::variables_map& values, const ComparedLabels& compared) {
   }
   options.branches = values["branches"].as<bool>();
   print_warnings(scenario);
+  if (const std::string lost = lost_bursts(scenario); !lost.empty()) {
+    std::cerr << "warning: " << lost << "\n";
+  }
   print_note(values, compared.note);
   const Alignment alignment = options.branches ? alignment_of(values, compared, scenario) : Alignment{};
   const std::string manifest = goodput_manifest(by_seed, options, assignments_of(values));

@@ -158,6 +158,14 @@ SweepOutcome run_with_progress(const SweepRequest& request, const fs::path& targ
   return out;
 }
 
+// Of the first point; where it cannot be read, its row says so.
+void print_first_warnings(const SweepRequest& request) {
+  try {
+    print_warnings(scenario_at(request, 0));
+  } catch (const InputError&) {
+  }
+}
+
 int sweep(const std::vector<std::string>& words, po::variables_map values, std::vector<SweepAxis> axes) {
   interrupted();  // from here on, Ctrl-C is ours
   check_slurm_options(values);
@@ -189,6 +197,7 @@ int sweep(const std::vector<std::string>& words, po::variables_map values, std::
     return 0;
   }
   print_note(values, note);
+  print_first_warnings(request);
   return shared.run(target, [&] {
     const SweepOutcome done = run_with_progress(request, target, control, values["quiet"].as<bool>() || shared.quiet());
     if (done.interrupted) {

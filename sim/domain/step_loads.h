@@ -65,9 +65,9 @@ class ExpertLoadSource {
   virtual ~ExpertLoadSource() = default;
   virtual int layers() const = 0;  // MoE layers
   virtual int experts() const = 0;
-  virtual bool recorded() const { return false; }  // every step's tokens are (StepLoads::recorded)
-  virtual bool counted() const { return false; }   // every step's rows are (StepLoads::counted)
-  virtual bool changes() const { return false; }   // its loads differ from time to time of the run
+  virtual bool recorded() const { return false; }            // every step's tokens are (StepLoads::recorded)
+  virtual bool counted() const { return false; }             // every step's rows are (StepLoads::counted)
+  virtual bool changes() const { return false; }             // its loads differ from time to time of the run
   virtual std::int64_t replayed_steps() const { return 0; }  // rows of a recording that steps take in turn
   // Steps in a row, from a multiple of this number on, that draw the same where they bring the same tokens.
   virtual std::int64_t hold_steps() const { return 1; }

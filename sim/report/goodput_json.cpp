@@ -174,7 +174,8 @@ Json probe_of(const LoadPoint& p, const Slo& slo) {
           {"tpot", quantiles_of(p.tpot_s)},
           {"e2e", quantiles_of(p.e2e_s)},
           {"in_system_requests", p.concurrency},
-          {"stable", p.stable}};
+          {"stable", p.stable},
+          {"extrapolated_share", p.extrapolated}};
 }
 
 Json search_json(const GoodputSearch& s, const GoodputStudy& study, bool aligned) {

@@ -102,6 +102,19 @@ std::string knee_tables(const GoodputStudy& study, const std::vector<PolicyGoodp
              "too few requests.");
 }
 
+// Of the policy that has most of it, at the rate that counts. "" where it is little.
+std::string extrapolation_note(const GoodputStudy& study) {
+  constexpr double kLittle = 0.05;
+  const GoodputSearch* most = nullptr;
+  for (const GoodputSearch& search : study.searches) {
+    most = most == nullptr || search.best.extrapolated > most->best.extrapolated ? &search : most;
+  }
+  return most == nullptr || most->best.extrapolated <= kLittle
+             ? ""
+             : fmt::format("Prices: {:.0f} % of the steps' time is extrapolated ({}).", 100 * most->best.extrapolated,
+                           plain_name(most->policy));
+}
+
 }  // namespace
 
 std::string goodput_tables(const GoodputStudy& study) {
@@ -111,6 +124,9 @@ std::string goodput_tables(const GoodputStudy& study) {
                                             : knee_tables(study, policies);
   out += paragraph(fmt::format("Means over {}; ratios are taken seed by seed, on the same requests.",
                                count_of(study.seeds, "seed")));
+  if (const std::string note = extrapolation_note(study); !note.empty()) {
+    out += paragraph(note);
+  }
   out += branch_tables(study);
   if (const std::string split = gain_split_table(gain_splits(study)); !split.empty()) {
     out += "\n" + split;

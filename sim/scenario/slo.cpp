@@ -56,9 +56,10 @@ LatencyStat stat_of(const std::string& term, const std::string& name) {
 
 double attainment_of(const Words& words) {
   const double value = number_from<double>(words.value).value_or(0);
-  refuse_if(!(value > 0 && value < 1), "slo",
-            fmt::format("attainment is a share of the requests between 0 and 1, as in attainment>=0.99; '{}' is not.",
-                        words.value));
+  refuse_if(
+      !(value > 0 && value < 1), "slo",
+      fmt::format("attainment is a share of the requests above 0 and below 1, as in attainment>=0.99; '{}' is not.",
+                  words.value));
   refuse_if(words.sign != ">=" && words.sign != "=" && words.sign != ">", "slo",
             "attainment is a lower bound: write attainment>=0.99.");
   return value;

@@ -442,6 +442,11 @@ GoodputOptions by_protocol(GoodputOptions options, const Scenario& scenario) {
   if (!options.slo.any()) {
     options.slo = scenario.protocol.slo;
   }
+  const std::vector<Request>& requests = scenario.requests.requests;
+  const bool tpot =
+      std::ranges::any_of(options.slo.terms, [](const SloTerm& term) { return term.metric == LatencyMetric::kTpot; });
+  const bool single = std::ranges::all_of(requests, [](const Request& r) { return r.output_tokens <= 1; });
+  refuse_if(tpot && single && !requests.empty(), "slo", "answers of one token have no time per output token.");
   return options;
 }
 

@@ -71,6 +71,7 @@ TEST_CASE("goodput refuses wrong options with a clear error and writes nothing")
         Wrong{"--set protocol.slo=ttft=2", {"protocol.slo", "unit", "ms"}},
         Wrong{"--slo ttft=2s,ttft=3s", {"ttft", "twice"}}, Wrong{"--rates -1", {"rates", "positive"}},
         Wrong{"--tolerance 0", {"tolerance"}}, Wrong{"--max-requests 500", {"max-requests", "1,000"}},
+        Wrong{"--set requests.output_tokens=1 --slo 'ttft.p99<1s,tpot.p99<1s'", {"slo", "no time per output token"}},
         Wrong{"--max-requests few", {"max-requests", "'few'"}}, Wrong{"--warmup 0.9", {"warmup"}},
         Wrong{"--policies base,elpb", {"elpb", "eplb"}}}) {
     CAPTURE(wrong.arguments);

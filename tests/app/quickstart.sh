@@ -13,7 +13,7 @@ search=("${search[@]/#out\/quickstart/$work/out}")
 sed -n '/^```text$/,/^```$/p' README.md | sed '1d;$d' >"$work/readme.txt"
 [ -s "$work/readme.txt" ] || { echo "README.md has no block of text to compare with" >&2; exit 1; }
 head -n "$(($(wc -l <"$work/answer.txt") - 2))" "$work/answer.txt" |
-  grep -vE '^(SLO: |Measured: |Means over |completes |most, |arrival\. |from the first |%\)\.)' | sed '/^$/d' >"$work/shown.txt"
+  grep -vE '^(SLO: |Measured: |Means over |Prices: |completes |most, |arrival\. |from the first |%\)\.)' | sed '/^$/d' >"$work/shown.txt"
 diff <(sed '/^$/d' "$work/readme.txt") "$work/shown.txt" || {
   echo "README.md shows another answer than scripts/quickstart.sh gives (- README, + now)" >&2
   exit 1

@@ -91,9 +91,9 @@ TEST_CASE("a recording whose rows are totals of many steps is named, and one of 
   const auto warned = [&](const std::string& tokens) {
     const std::string file = "rows-" + tokens + ".h5";
     must(run_epsim(dir, "trace generate olmoe --rows 4 --sources 1 --tokens-per-row " + tokens + " -o " + file));
-    const Outcome done = run_epsim(dir, "run " + epsim::test::small_scenario() +
-                                            " -q -o out --overwrite --set 'loads={kind: trace_file, path: " + file +
-                                            "}'");
+    const Outcome done =
+        run_epsim(dir, "run " + epsim::test::small_scenario() +
+                           " -q -o out --overwrite --set 'loads={kind: trace_file, path: " + file + "}'");
     must(done);
     return (done.out + done.err).find("a row of the recording holds " + tokens + " tokens") != std::string::npos;
   };

@@ -35,7 +35,7 @@ TEST_CASE("SLO: terms, their names, and what is refused") {
         Wrong{"ttft<2s,ttft<3s", {"twice"}}, Wrong{"ttft.p99<0s", {"positive"}},
         Wrong{"attainment>=0.9", {"name at least one"}},
         Wrong{"ttft.p99<2s,attainment>=0.9", {"there are none", "ttft<2s"}},
-        Wrong{"ttft<2s,attainment>=99", {"between 0 and 1"}}, Wrong{"ttft<2s,attainment<0.9", {"lower bound"}},
+        Wrong{"ttft<2s,attainment>=99", {"above 0 and below 1"}}, Wrong{"ttft<2s,attainment<0.9", {"lower bound"}},
         Wrong{"ttft", {"no bound"}}, Wrong{"", {"name at least one"}}}) {
     CAPTURE(wrong.text);
     const InputError error = test::error_of<InputError>([&] { parse_slo(wrong.text); });
