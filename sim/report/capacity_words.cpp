@@ -89,11 +89,16 @@ std::string money_text(const CapacityPlan& plan, const CapacityCost& cost) {
     return fmt::format("No {} price of these nodes is known; --price NODE=31.6usd/h gives one, --terms names others.",
                        plan.prices.terms);
   }
+  constexpr double kPeak = 0.95;
+  const bool peak = plan.mean_rate > 0 && plan.mean_rate < kPeak * plan.rate;
   return fmt::format(
       "It costs {} usd/h ({}), {} usd a month: {} usd per million tokens ({} per million of output), {} usd per "
-      "1,000 requests.",
+      "1,000 requests{}.",
       money(cost.usd_per_hour), name_of(*cost.price), money(cost.usd_per_month), money(cost.usd_per_million),
-      money(cost.usd_per_million_output), money(1000 * cost.usd_per_request));
+      money(cost.usd_per_million_output), money(1000 * cost.usd_per_request),
+      peak ? fmt::format(" at this peak; at the mean rate, {:.4g} requests/s, {} per million of output", plan.mean_rate,
+                         money(cost.usd_per_million_output * plan.rate / plan.mean_rate))
+           : "");
 }
 
 std::string power_text(const CapacityCost& cost) {

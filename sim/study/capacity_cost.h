@@ -51,6 +51,7 @@ struct CapacityPlan {
   bool feasible = false;  // order.front() may be taken
   std::vector<NodePrice> known_prices;  // of its nodes
   std::vector<std::string> warnings;    // of a run of the recommended deployment
+  double mean_rate = 0;                 // of a demand whose peak is asked for; 0: it has none
 };
 
 // Requests/s that it serves: the demand, or what clients of a closed loop send it.

@@ -199,6 +199,7 @@ struct RateKey {
   std::string name = "rate";
   double requests = 1;   // for each of its events
   double rate = 0;       // of requests
+  double mean = 0;       // likewise, where that is a day's highest
   bool at_peak = false;  // of requests whose rate follows the clock
 };
 
@@ -206,8 +207,10 @@ struct RateKey {
 RateKey rate_key(ConfigReader requests) {
   const RequestSource& source = request_source(requests);
   RateKey out;
-  if (source.peak_rate != nullptr) {
-    out.rate = source.peak_rate(requests);
+  if (source.rate_range != nullptr) {
+    const RateRange range = source.rate_range(requests);
+    out.rate = range.peak;
+    out.mean = range.mean;
     out.at_peak = true;
     return out;
   }
@@ -303,6 +306,8 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
   refuse_if(given.word("concurrency").has_value(), "concurrency",
             "requests in flight are of --input-tokens and --output-tokens; a scenario's requests have a rate.");
   out.asked_rate = times * read_rate(given).value_or(peak.rate);
+  const double mean = generated ? key.mean : mean_rate(scenario.requests);
+  out.plan.mean_rate = out.asked_rate * (1 + out.growth) * mean / peak.rate;
   out.plan.demand = fmt::format("{:.4g} requests/s{} {}", out.asked_rate,
                                 key.at_peak ? ", Poisson arrivals at the peak of" : " as in", scenario.requests.source);
   if (!scenario.make_requests) {

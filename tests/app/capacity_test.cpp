@@ -323,6 +323,7 @@ TEST_CASE("capacity sizes generated requests for their rate, and those of a day 
   REQUIRE_MESSAGE(told.exit_code == 0, told.err);
   check_contains(told.out, {"for 38 requests/s, Poisson arrivals at the peak of diurnal: mean 20/s, peak 38/s"});
   check_contains(slurp(dir / "plan/recommended.yaml"), {"kind: poisson", "rate: 38/s"});
+  check_contains(slurp(dir / "plan/capacity.json"), {"at this peak; at the mean rate, 20 requests/s, "});
   const std::string hours = "5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 30, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5";
   told = run_epsim(dir, ask + "kind: diurnal, seed: 7, start_at: 12h, hourly_rates: [" + hours + "]}'");
   REQUIRE_MESSAGE(told.exit_code == 0, told.err);

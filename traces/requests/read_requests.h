@@ -12,6 +12,10 @@
 
 namespace epsim {
 
+struct RateRange {
+  double mean = 0, peak = 0;  // requests/s
+};
+
 // Stands beside its reader, in the source's own file.
 struct RequestSource {
   std::string_view name, summary;
@@ -23,8 +27,8 @@ struct RequestSource {
   std::string_view rate_key = {};
   // The key of the requests of each event, where one has several: another rate leaves the times between them as they are.
   std::string_view requests_key = {};
-  // Of Poisson arrivals whose rate follows the clock: the highest rate, in requests/s.
-  double (*peak_rate)(ConfigReader&) = nullptr;
+  // Of Poisson arrivals whose rate follows the clock.
+  RateRange (*rate_range)(ConfigReader&) = nullptr;
 };
 
 // Every kind of request source, for `list` and for error messages.

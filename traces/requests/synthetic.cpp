@@ -259,9 +259,17 @@ extern const RequestSource kGammaSource{
     "gamma", "gamma-distributed gaps with a burstiness, as vLLM's bench serve", make_gamma, kGammaKeys, true, "rate"};
 extern const RequestSource kOnOffSource{"onoff", "Poisson arrivals at two rates in turns: bursts and quiet", make_onoff,
                                         kOnOffKeys, true};
-extern const RequestSource kDiurnalSource{
-    "diurnal", "Poisson arrivals whose rate follows the hour of the day",  make_diurnal, kDiurnalKeys, true, "rate",
-    {},        [](ConfigReader& in) { return read_daily_rate(in).peak(); }};
+extern const RequestSource kDiurnalSource{"diurnal",
+                                          "Poisson arrivals whose rate follows the hour of the day",
+                                          make_diurnal,
+                                          kDiurnalKeys,
+                                          true,
+                                          "rate",
+                                          {},
+                                          [](ConfigReader& in) {
+                                            const DailyRate daily = read_daily_rate(in);
+                                            return RateRange{daily.mean(), daily.peak()};
+                                          }};
 extern const RequestSource kClosedLoopSource{
     "closed_loop", "clients with one request in flight each, as benchmarks with --max-concurrency", make_closed_loop,
     kClosedLoopKeys};
