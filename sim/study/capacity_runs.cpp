@@ -297,24 +297,25 @@ CapacityAnswer steady_answer(const Asked& asked, const CapacityQuestion& questio
 }
 
 // What holds a recording's mean load may not hold its bursts: as many of its requests as told the first, where they come
-// closest together and at their own times; where that is too much, all of them. Every request counts.
-CapacityAnswer recorded_answer(Asked asked, const CapacityAnswer& steady) {
+// closest together and at their own times; where that is too much, up to `most` of them. Every request counts.
+CapacityAnswer recorded_answer(Asked asked, const CapacityAnswer& steady, std::size_t most) {
   asked.options.count_all = true;
+  const double completed = asked.options.min_completed;
   const RequestTrace all = at_rate(cut_outputs(asked.deployment.scenario.requests, asked.cut), asked.rate);
-  const auto ask = [&](const RequestTrace& trace) {
+  const auto ask = [&](std::size_t count) {
+    const RequestTrace part = count < all.requests.size() ? busiest_of(all, count) : all;
+    asked.options.min_completed = count < all.requests.size() ? 0 : completed;  // a burst's answers end after it
     bool complete = false;
-    return served(asked, trace, span_of(trace), longest_stay(trace, asked.alone), complete);
+    return served(asked, part, span_of(part), longest_stay(part, asked.alone), complete);
   };
-  const RequestTrace burst = busiest_of(all, static_cast<std::size_t>(steady.point.requests));
-  if (burst.requests.size() < all.requests.size() && span_of(burst) > Seconds(0)) {
-    const double completed = std::exchange(asked.options.min_completed, 0);  // a burst's answers end after it
-    CapacityAnswer out = ask(burst);
+  const auto told_by = static_cast<std::size_t>(steady.point.requests);
+  if (told_by < most && told_by < all.requests.size() && span_of(busiest_of(all, told_by)) > Seconds(0)) {
+    CapacityAnswer out = ask(told_by);
     if (out.point.slo.holds) {
       return out;
     }
-    asked.options.min_completed = completed;
   }
-  return ask(all);
+  return ask(most);
 }
 
 // Requests that are alone, none of which any other of the trace is shorter than: what they cannot keep, none can. Of
@@ -420,7 +421,9 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, int one
     asked.options.min_requests_ratio *= few ? kShareFillings : 1;
     const CapacityAnswer steady = steady_answer(asked, question_);
     const bool recorded = !deployment->scenario.make_requests && clients <= 0;
-    return recorded && steady.point.slo.holds ? recorded_answer(asked, steady) : steady;
+    const std::size_t instances = whole ? pools_of(deployment->scenario).back().instances : 1;
+    return recorded && steady.point.slo.holds ? recorded_answer(asked, steady, question_.most_requests * instances)
+                                              : steady;
   });
 }
 
