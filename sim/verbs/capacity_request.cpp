@@ -294,8 +294,7 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
     }
   }
   ConfigReader written = config.root().section("requests");
-  const bool paced = written.has("rate_by");
-  if (paced && !written.has("rate")) {
+  if (written.has("rate_by") && !written.has("rate")) {
     config.set("requests.rate_by=null");  // of the rate that the demand will have
   }
   const Scenario scenario = read_scenario(config, {});
@@ -316,8 +315,6 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
     q.settings.push_back(fmt::format("requests.slice_length={:.12g}s", peak.length_s));
     if (written.has("time_scale")) {
       q.settings.emplace_back("requests.time_scale=null");  // the rate below says it
-    } else if (!paced && written.required<std::string>("kind") != "servegen") {
-      q.settings.emplace_back("requests.rate_by=resample");  // more users, on the recording's clock
     }
     out.plan.demand +=
         time_share < 1 ? fmt::format(", {:.4g} % of whose hours are no busier than that from {:.0f} s on",
