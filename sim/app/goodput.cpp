@@ -131,9 +131,9 @@ std::string lost_bursts(const Scenario& scenario) {
   const double times = static_cast<double>(kStretch) / (busiest.count() * arrival_rate(trace));
   return times < kBurst ? ""
                         : fmt::format(
-                              "the recording's busiest {} requests come {:.1f} times as fast as its mean. The search "
-                              "scales parts of it to each rate, without such bursts: `epsim capacity` holds them, and "
-                              "`epsim run` shows them.",
+                              "the recording's busiest {} requests arrive at {:.1f} times its mean rate. The search "
+                              "scales parts of it to each rate, without such bursts: the rate that it finds is that of "
+                              "a steady load. `epsim capacity` sizes for bursts, and `epsim run` replays them.",
                               grouped(kStretch), times);
 }
 

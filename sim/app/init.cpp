@@ -190,6 +190,8 @@ int init_verb(const std::vector<std::string>& words) {
   request.attention_tp = values["attention-tp"].as<int>();
   refuse_if(request.attention_tp < 1, "attention-tp",
             fmt::format("{}: a DP rank has at least one GPU.", request.attention_tp));
+  refuse_if(!values["attention-tp"].defaulted() && find_model(request.model).dense(), "attention-tp",
+            "a dense model's instance is one DP rank of all its GPUs; --gpus says how many.");
   request.gpus_per_node = gpus_used(values, find_node(request.node).spec);
   if (values.count("pd") > 0) {
     refuse_if(!values["nodes"].defaulted(), "nodes",

@@ -292,16 +292,16 @@ std::string idle_policy(const Scenario& s, std::span<const ServedInstance> insta
 // where its rows may be steps.
 std::string coarse_rows(const Scenario& s, std::span<const StepTotals> totals) {
   constexpr double kManySteps = 8;
+  if (s.loads == nullptr || s.loads->replayed_steps() == 0) {
+    return "";
+  }
   double tokens = 0, steps = 0;
   for (const StepTotals& of : totals) {
     tokens += of.assignments_routed / s.model.top_k / s.model.moe_layers();
     steps += static_cast<double>(of.steps);
   }
-  if (s.loads == nullptr || s.loads->replayed_steps() == 0 || steps == 0) {
-    return "";
-  }
   const double row = s.run_window.total(0) / s.model.top_k / static_cast<double>(s.loads->replayed_steps());
-  return row <= kManySteps * tokens / steps
+  return steps == 0 || row <= kManySteps * tokens / steps
              ? ""
              : fmt::format(
                    "loads: a row of the recording holds {:.0f} tokens on average, a step here {:.0f}. Rows that are "

@@ -206,7 +206,7 @@ std::string wins_when(const CapacityPlan& plan, std::size_t i) {
   std::string out;
   const auto add = [&](const std::string& more) { out += (out.empty() ? "" : "; or ") + more; };
   if (first.price && !cost.price) {
-    add(fmt::format("a price below {} usd/h a node; none is known", money(first.usd_per_hour / cost.nodes)));
+    add(fmt::format("a price below {} usd/h a node (none is known)", money(first.usd_per_hour / cost.nodes)));
   } else if (first.price && cost.price && cost.usd_per_hour < first.usd_per_hour) {
     add(fmt::format("it is cheaper, but draws {} kW: a higher power limit", rounded(cost.watts / 1e3)));
   } else if (first.price && cost.price && option.node() != plan.study.options[plan.order[0]].node()) {

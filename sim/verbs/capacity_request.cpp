@@ -310,7 +310,9 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
   out.plan.demand = fmt::format("{:.4g} requests/s{} {}", out.asked_rate,
                                 key.at_peak ? ", Poisson arrivals at the peak of" : " as in", scenario.requests.source);
   if (!scenario.make_requests) {
-    q.seeds = 0;  // the search for the highest rate is for a steady one
+    refuse_if(given.names("seeds") && q.seeds > 0, "seeds",
+              "the highest rate, which is searched under these seeds, is of a steady load; a recorded trace has none.");
+    q.seeds = 0;
     q.settings.push_back(fmt::format("requests.slice_start={:.12g}s", peak.start_s));
     q.settings.push_back(fmt::format("requests.slice_length={:.12g}s", peak.length_s));
     if (written.has("time_scale")) {
@@ -320,7 +322,7 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
         time_share < 1 ? fmt::format(", {:.4g} % of whose hours are no busier than that from {:.0f} s on",
                                      100 * time_share, peak.start_s)
                        : fmt::format(", its peak {:.3g} hours from {:.0f} s on", peak.length_s / kHour, peak.start_s);
-    out.plan.demand += fmt::format(" ({:.4g} requests/s there)", peak.rate);
+    out.plan.demand += fmt::format(" ({:.4g} requests/s there; latencies are of its busiest stretch)", peak.rate);
   }
   if (key.at_peak) {  // as long as it takes to tell
     std::erase_if(q.settings, [](const std::string& setting) { return setting.starts_with("requests"); });

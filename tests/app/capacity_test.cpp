@@ -433,6 +433,7 @@ TEST_CASE("capacity holds the bursts of a recorded trace: its answer, run, keeps
   const auto instances = [&](const std::string& more) {
     const Outcome told = run_epsim(dir, "capacity ask.yaml --quick -q -o plan --overwrite " + more);
     REQUIRE_MESSAGE(told.exit_code == 0, told.err);
+    check_contains(told.out, {"; latencies are of its busiest stretch)"});
     const auto plan = nlohmann::json::parse(slurp(dir / "plan/capacity.json"));
     return std::stoi(plan.at("deployments").at(0).at("pools").get<std::string>());  // "4 instances of ..."
   };
@@ -449,6 +450,15 @@ TEST_CASE("capacity holds the bursts of a recorded trace: its answer, run, keeps
   const int twice = instances("--times 2 --set requests.rate_by=resample");
   CHECK(twice > once);
   CHECK(p99() < 300);
+  const Outcome seeds = run_epsim(dir, "capacity ask.yaml --seeds 1 -o refused");
+  CHECK(seeds.exit_code == 2);
+  check_contains(seeds.err, {"seeds", "steady load"});
+  // The busiest 1,000 of the 1,220 are the burst: 200/s of 20.3/s on average.
+  const Outcome smooth = run_epsim(dir,
+                                   "goodput plan/recommended.yaml -q --set requests.rate_by=null --set "
+                                   "requests.rate=null --policies contiguous --only-listed --seeds 1 "
+                                   "--tolerance 0.5 --slo 'ttft.p99<300ms' -o smooth");
+  check_contains(smooth.err, {"warning: the recording's busiest 1,000 requests arrive at 9.8 times its mean rate."});
 }
 
 TEST_CASE("the worked examples cost what experiments/capacity/README.md says") {
