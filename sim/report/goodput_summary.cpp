@@ -268,7 +268,7 @@ std::string knee_rule(const GoodputOptions& o) {
   return fmt::format(
       "Knee: the largest request rate with mean TTFT <= {:g} x the mean TTFT of requests that are alone in the system, "
       "{}; found by bisection to {:g} %, interpolated inside the last bracket (logarithm of the TTFT linear in the "
-      "rate). Other values of k are interpolated between probes.",
+      "rate) up to what its upper end serves. Other values of k are interpolated between probes.",
       o.k,
       o.count_all ? "whatever is completed"
                   : fmt::format("completed >= {:g} x offered, and a steady state", o.min_completed),

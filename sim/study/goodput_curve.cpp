@@ -25,6 +25,13 @@ bool completes(const LoadPoint& p, const GoodputOptions& options) {
   return options.count_all || p.completed >= options.min_completed * p.measured_offered;
 }
 
+// The highest rate up to p's that is a steady state, where `low` is one: what is served at p, where p is not.
+double steady_rate(const LoadPoint& p, double low, const GoodputOptions& options) {
+  return completes(p, options) && p.stable
+             ? p.offered
+             : std::clamp(p.offered * p.completed / p.measured_offered, low, std::nextafter(p.offered, low));
+}
+
 // The last acceptable probe and the first that is not.
 struct Bracket {
   const LoadPoint* low = nullptr;
@@ -82,15 +89,14 @@ double rate_above(const GoodputCurve& curve, const LoadPoint& passed) {
 }
 
 // Just below or just above where the knee seems to be, whichever is not yet known: with a good guess two probes close
-// the bracket. Never near an end, so that each probe narrows it. The middle where a guess would be poor: the TTFT tells
-// nothing, or rises too steeply.
+// the bracket. Never near an end, so that each probe narrows it. The middle where a guess would be poor: the TTFT rises
+// too steeply.
 double rate_inside(const GoodputCurve& curve, const Bracket& bracket, const GoodputOptions& options) {
   const double low = std::log(bracket.low->offered), width = std::log(bracket.high->offered) - low;
-  const Knee guess = knee_of(curve, options.k, options);
-  if (guess.limit != KneeLimit::kTtft || bracket.high->ttft_s.mean > kSteep * bracket.low->ttft_s.mean) {
+  if (bracket.high->ttft_s.mean > kSteep * bracket.low->ttft_s.mean) {
     return std::exp(low + width / 2);
   }
-  const double at = std::log(guess.rate), half = 0.45 * std::log1p(options.tolerance);
+  const double at = std::log(knee_of(curve, options.k, options).rate), half = 0.45 * std::log1p(options.tolerance);
   const double target = at - low > 2 * half ? at - half : at + half;
   return std::exp(std::clamp(target, low + kMargin * width, low + (1 - kMargin) * width));
 }
@@ -146,22 +152,22 @@ Knee knee_of(const GoodputCurve& curve, double k, const GoodputOptions& options)
   const double bound = k * curve.idle_ttft_s;
   Knee knee{.k = k, .rate = 0, .ttft_s = curve.idle_ttft_s, .steady = true};
   for (const LoadPoint& p : curve.probes) {
-    const double low = knee.rate, ttft = std::max(p.ttft_s.mean, knee.ttft_s);
+    const double low = knee.rate, rise = std::log(std::max(1.0, p.ttft_s.mean / knee.ttft_s));
     knee.bracket_share = low > 0 ? p.offered / low - 1 : 1;
     knee.interpolated = knee.bracket_share > options.tolerance;
-    if (ttft > bound) {
-      knee.rate += (p.offered - low) * std::log(bound / knee.ttft_s) / std::log(ttft / knee.ttft_s);
-      knee.ttft_s = bound;
-      knee.limit = KneeLimit::kTtft;
+    const double in_time = rise > 0 ? std::log(bound / knee.ttft_s) / rise : 1;  // shares of the way from low to p
+    const double steady = (steady_rate(p, low, options) - low) / (p.offered - low);
+    if (const double part = std::min(in_time, steady); part < 1) {
+      knee.rate += (p.offered - low) * part;
+      knee.ttft_s *= std::exp(rise * part);
+      knee.limit = in_time <= steady        ? KneeLimit::kTtft
+                   : !completes(p, options) ? KneeLimit::kCompleted
+                                            : KneeLimit::kUnstable;
       knee.steady = knee.steady && (p.stable || !knee.interpolated);
       return knee;
     }
-    if (!completes(p, options) || !p.stable) {
-      knee.limit = completes(p, options) ? KneeLimit::kUnstable : KneeLimit::kCompleted;
-      return knee;
-    }
     knee.rate = p.offered;
-    knee.ttft_s = ttft;
+    knee.ttft_s *= std::exp(rise);
     knee.steady = p.enough_requests;
   }
   knee.limit = KneeLimit::kBeyond;

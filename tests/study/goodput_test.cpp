@@ -368,10 +368,22 @@ TEST_CASE("the knee between two probes, by hand") {
   CHECK(knee_of(curve, 4.0, {}).rate == doctest::Approx(1.5));
   CHECK(knee_of(curve, std::sqrt(2.0), {}).rate == doctest::Approx(0.5));
   CHECK(knee_of(curve, 8.0, {}).limit == KneeLimit::kBeyond);
-  curve.probes[1].completed = 1.5;  // of 2/s: too few
-  CHECK(knee_of(curve, 16.0, {}).limit == KneeLimit::kCompleted);
-  CHECK(knee_of(curve, 16.0, {}).rate == 1.0);
-  CHECK(knee_of(curve, 4.0, {}).limit == KneeLimit::kTtft);
+  // Of 2/s, 1.4 are completed: no more is a steady state, whatever k. There the TTFT is 2 s x 4^0.4, 3.48 s.
+  curve.probes[1].completed = 1.4;
+  double last = 0;
+  for (const double k : {2.0, 3.0, 3.5, 4.0, 7.0, 8.0, 16.0}) {
+    CAPTURE(k);
+    const Knee knee = knee_of(curve, k, {});
+    CHECK(knee.limit == (k <= 3 ? KneeLimit::kTtft : KneeLimit::kCompleted));
+    CHECK(knee.rate == doctest::Approx(k <= 3 ? 1 + std::log(k / 2) / std::log(4) : 1.4));
+    CHECK(knee.ttft_s == doctest::Approx(k <= 3 ? k : 2 * std::pow(4, 0.4)));
+    CHECK(knee.rate >= last);
+    last = knee.rate;
+  }
+  curve.probes[1].completed = 1.96;  // enough of them, but not steady
+  curve.probes[1].stable = false;
+  CHECK(knee_of(curve, 16.0, {}).limit == KneeLimit::kUnstable);
+  CHECK(knee_of(curve, 16.0, {}).rate == doctest::Approx(1.96));
 }
 
 TEST_CASE("traces without a rate, and options that mean nothing, are refused") {
