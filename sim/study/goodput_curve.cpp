@@ -27,9 +27,9 @@ bool completes(const LoadPoint& p, const GoodputOptions& options) {
 
 // The highest rate up to p's that is a steady state, where `low` is one: what is served at p, where p is not.
 double steady_rate(const LoadPoint& p, double low, const GoodputOptions& options) {
-  return completes(p, options) && p.stable
-             ? p.offered
-             : std::clamp(p.offered * p.completed / p.measured_offered, low, std::nextafter(p.offered, low));
+  const bool complete = completes(p, options);
+  const double served = complete ? p.offered * p.completed / p.measured_offered : p.completed;
+  return complete && p.stable ? p.offered : std::clamp(served, low, std::nextafter(p.offered, low));
 }
 
 // The last acceptable probe and the first that is not.

@@ -12,14 +12,15 @@
 namespace epsim {
 namespace {
 
-constexpr double kReach = 1000;       // how far from the start a bracket is looked for
-constexpr double kServed = 0.95;      // completions of what was offered below which a run tells the most that is served
-constexpr double kMostStep = 4;       // up, between rates without a bracket
-constexpr double kMostDownStep = 4;   // and down
-constexpr std::size_t kFewest = 400;  // 3 / 400 < 1 %: a 99 % share can be told
-constexpr std::size_t kAlone = 100;   // requests that tell what requests alone miss
-constexpr double kReserve = 1.25;     // over the requests that a number in the system asks for
-constexpr double kSteep = 1.0;        // excess between the ends of a bracket from which it is halved
+constexpr double kReach = 1000;   // how far from the start a bracket is looked for
+constexpr double kServed = 0.95;  // completions of what was offered below which a run tells the most that is served
+constexpr double kServedMargin = 1.01;  // over what is served, from which a rate is no steady state
+constexpr double kMostStep = 4;         // up, between rates without a bracket
+constexpr double kMostDownStep = 4;     // and down
+constexpr std::size_t kFewest = 400;    // 3 / 400 < 1 %: a 99 % share can be told
+constexpr std::size_t kAlone = 100;     // requests that tell what requests alone miss
+constexpr double kReserve = 1.25;       // over the requests that a number in the system asks for
+constexpr double kSteep = 1.0;          // excess between the ends of a bracket from which it is halved
 constexpr double kMargin = 0.1;   // a guess inside a bracket keeps this share of its logarithmic width from the ends
 constexpr double kSlopeSpan = 4;  // tolerances around the bracket whose probes tell the slope of the excess
 constexpr double kAccuracy = 2;   // tolerances: half width of the interval that a single search is content with
@@ -142,7 +143,7 @@ std::optional<SloStep> asked_again(const SloCurve& curve, const Bracket& bracket
 
 // One that keeps up is, before the search turns away from its rate.
 std::optional<SloStep> seems_unsteady(const SloCurve& curve, const Bracket& bracket) {
-  const bool seems = overloaded(*bracket.high) && !falls_behind(*bracket.high);
+  const bool seems = overloaded(*bracket.high) && !bracket.high->stable && !falls_behind(*bracket.high);
   return seems ? asked_again(curve, bracket) : std::nullopt;
 }
 
@@ -206,6 +207,17 @@ std::optional<SloStep> without_low(const SloCurve& curve, const LoadPoint* faile
 
 }  // namespace
 
+// Of the longest run that falls behind; of several, the one at the lowest rate. Infinite without one.
+double SloCurve::served() const {
+  const LoadPoint* longest = nullptr;
+  for (const LoadPoint& p : probes) {
+    if (falls_behind(p) && p.completed > 0 && (longest == nullptr || p.requests > longest->requests)) {
+      longest = &p;
+    }
+  }
+  return longest != nullptr ? longest->completed : std::numeric_limits<double>::infinity();
+}
+
 void SloCurve::add(LoadPoint probe) {
   const auto at = std::lower_bound(probes.begin(), probes.end(), probe,
                                    [](const LoadPoint& a, const LoadPoint& b) { return a.offered < b.offered; });
@@ -213,6 +225,10 @@ void SloCurve::add(LoadPoint probe) {
     *at = std::move(probe);
   } else {
     probes.insert(at, std::move(probe));
+  }
+  // A backlog that grows slowly may look steady, and meet a loose bound for as long as a run lasts.
+  for (LoadPoint& p : probes) {
+    p.slo.holds = p.slo.holds && p.offered <= kServedMargin * served();
   }
 }
 

@@ -23,8 +23,10 @@ struct SloCurve {
   std::size_t most = kMostSloRequests;  // GoodputOptions::most_requests
   std::vector<LoadPoint> probes;        // by rate, one each
 
-  // Takes the place of an earlier probe at its rate.
+  // Takes the place of an earlier probe at its rate. Where a run falls behind, the SLO holds at no rate above what it
+  // serves.
   void add(LoadPoint probe);
+  double served() const;  // requests/s by such a run; infinite without one
 };
 
 struct SloStep {

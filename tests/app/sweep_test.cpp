@@ -261,7 +261,7 @@ TEST_CASE("without --output a sweep goes on in its own folder, and another one g
 TEST_CASE("a goodput sweep ends with the highest rate, where it is, and how sure that is") {
   const TempDir dir;
   const std::string search = "sweep " + small_scenario() +
-                             " --policies base -q --measure goodput --slo 'ttft.p99<300ms' --tolerance 0.2 "
+                             " --policies base -q --measure goodput --slo 'ttft.p99<300ms' --tolerance 0.05 "
                              "--vary cluster.nodes=1,3,4 -o ";
   const Outcome one = run_epsim(dir, search + "one");
   CHECK_MESSAGE(one.out.find("Highest rate within the SLO: ") != std::string::npos, one.out, one.err);

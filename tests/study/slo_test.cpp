@@ -389,6 +389,32 @@ TEST_CASE("SLO: a rate that keeps up and meets every bound is asked again before
   CHECK(step_after(4000, 12).rate < 12);  // not steady with four times as many either
 }
 
+TEST_CASE("SLO: no rate holds above what a run that falls behind serves, however steady it looks") {
+  SloCurve curve{.start = 8, .usual = 1000, .available = 100'000, .probes = {}};
+  const auto add = [&](double rate, double completed, std::int64_t requests) {
+    LoadPoint p;
+    p.offered = p.measured_offered = rate;
+    p.completed = completed;
+    p.requests = requests;
+    p.enough_requests = p.stable = true;
+    p.slo = {0.99, -2, 0.1, 0, true, true};
+    p.slo.holds = completed >= 0.95 * rate;
+    curve.add(p);
+  };
+  add(8, 8, 1000);
+  add(10.4, 10, 1000);  // 0.96 of what is offered
+  CHECK(curve.probes[1].slo.holds);
+  CHECK(std::isinf(curve.served()));
+  add(16, 9.5, 500);
+  add(12, 10, 1000);  // the longer run tells: 10/s
+  CHECK(curve.served() == 10);
+  CHECK(curve.probes[0].slo.holds);
+  CHECK_FALSE(curve.probes[1].slo.holds);
+  CHECK(best_for_slo(curve)->offered == 8);
+  add(10.1, 10, 1000);  // 1 % above it is within what a run can tell
+  CHECK(best_for_slo(curve)->offered == 10.1);
+}
+
 TEST_CASE("SLO: a search with few requests at most ends with verdicts that are open, and says so in its interval") {
   const GoodputOptions options = options_of("ttft<1s");
   SloCurve curve{.start = 5, .usual = 1000, .available = 100'000, .probes = {}};
