@@ -61,7 +61,8 @@ std::string stability_text(const Diagnosis& d) {
   while (lasts + 1 < d.kept.size() && d.kept[lasts + 1] >= kLasts) {
     ++lasts;
   }
-  std::string out = fmt::format("one window later a plan keeps {:.0f} % of its gain in balance", d.kept[1] * 100);
+  std::string out =
+      fmt::format("one window later a plan brings {:.0f} % of a new one's gain in balance", d.kept[1] * 100);
   if (d.kept.size() > 2) {
     out += fmt::format(", {:.0f} % {} windows later", d.kept.back() * 100, d.kept.size() - 1);
   }
@@ -148,7 +149,8 @@ BalanceVerdict verdict_of(const Diagnosis& d, double worth) {
   out.added = gain_over(d.copies, d.placement);
   out.perfect = gain_over(d.perfect, d.in_order);
   const double lost = d.time_share_of(d.move_placement), lost_with_copies = d.time_share_of(d.move_copies);
-  out.with_copies = low_of(gain_over(d.copies, d.placement, lost_with_copies, lost)) > 0;
+  const Estimate more = gain_over(d.copies, d.placement, lost_with_copies, lost);
+  out.with_copies = (std::isnan(more.half_width) ? more.mean : more.low()) > 0;  // of one seed unsure either way
   out.net =
       out.with_copies ? gain_over(d.copies, d.in_order, lost_with_copies) : gain_over(d.placement, d.in_order, lost);
   out.answer = answer_of(d, out, worth);

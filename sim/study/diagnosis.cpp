@@ -51,25 +51,29 @@ void measure_life(Scenario& s, std::span<const LoadWindow> windows, const Placem
     halves.push_back(halves_of(windows[i], random));
     out.window_tokens += windows[i].total(0) / s.model.top_k / static_cast<double>(windows.size());
   }
-  double own = 0;
-  std::vector<double> gain(windows.size(), 0.0);
+  const std::size_t n = windows.size();
+  double on_itself = 0;
+  std::vector<double> aged(n, 0.0), fresh(n, 0.0);  // [age] gains on the windows that have an earlier one by so much
   for (std::size_t i = 0; i < windows.size(); ++i) {
     s.plan_window = halves[i].first;
     const PreparedRun planned = prepare_run(s, s.policies[kCopies]);
     const auto gain_on = [&](const LoadWindow& window) {
       return mean_balancedness(planned.last().placement, window) - mean_balancedness(in_order, window);
     };
-    own += gain_on(halves[i].first) / static_cast<double>(windows.size());
-    for (std::size_t j = i; j < windows.size(); ++j) {
-      gain[j - i] += gain_on(halves[j].second) / static_cast<double>(windows.size() - (j - i));
+    on_itself += gain_on(halves[i].first);
+    for (std::size_t j = i; j < n; ++j) {
+      aged[j - i] += gain_on(halves[j].second);
     }
+    const double own = gain_on(halves[i].second);
+    std::for_each(fresh.begin(), fresh.begin() + static_cast<std::ptrdiff_t>(i) + 1, [&](double& sum) { sum += own; });
   }
-  if (own < kNothingToKeep) {
+  if (on_itself < kNothingToKeep * static_cast<double>(n)) {
     return;
   }
-  out.repeats = std::max(0.0, gain[0] / own);
-  out.kept.resize(gain.size());
-  std::transform(gain.begin(), gain.end(), out.kept.begin(), [&](double g) { return gain[0] > 0 ? g / gain[0] : 0; });
+  out.repeats = std::max(0.0, fresh[0] / on_itself);
+  out.kept = std::vector<double>(n);
+  std::transform(aged.begin(), aged.end(), fresh.begin(), out.kept.begin(),
+                 [](double old, double now) { return now > 0 ? old / now : 0; });
 }
 
 std::size_t requests_to_fill(const Scenario& s, const PreparedInstance& run) {
@@ -94,8 +98,14 @@ Saturated run_saturated(const Scenario& s, const PreparedRun& prepared, std::siz
   const RunResult run = whole_run(run_prepared(s, prepared, as_burst(first_of(trace, requests)), control));
   // From the first prompt to the last answer: what ends in the middle of a burst leaves its prompts out.
   const Seconds end = to_seconds(run.end);
-  return {static_cast<double>(run.completed) / end.count(),
-          end / static_cast<double>(std::max<std::int64_t>(run.steps, 1))};
+  // Of one instance; where prefill and decode are apart, of one that decodes, as all that a diagnosis says of a pool.
+  const InstanceRole role = run.instances.back().role;
+  double steps = 0, instances = 0;
+  for (const InstanceTotals& each : run.instances) {
+    steps += each.role == role ? static_cast<double>(each.steps) : 0;
+    instances += each.role == role ? 1 : 0;
+  }
+  return {static_cast<double>(run.completed) / end.count(), end / std::max(steps / instances, 1.0)};
 }
 
 LoadWindow sum_of(std::span<const LoadWindow> windows) {

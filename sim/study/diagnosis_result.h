@@ -16,9 +16,9 @@ struct Diagnosis {
   int worst_layer = 0;                                  // its model layer number
   double hottest_expert = 1, worst_hottest_expert = 1;  // mean over layers, and of the worst one
   int worst_expert_layer = 0;
-  // [windows] A plan of placement and copies from one half of a window's assignments (window_halves.h): of what it
-  // balances on the other half, the share that is left on that of the window `i` later; [0] = 1. Drift alone: both have
-  // the noise of half a window. Empty where there is nothing to balance.
+  // [windows] What a plan of placement and copies from one half of a window's assignments (window_halves.h) balances on
+  // the other half of the window `i` later, over what a plan of that window's own first half balances there; [0] = 1.
+  // Drift alone: both have the noise of half a window. Empty where there is nothing to balance.
   std::vector<double> kept;
   // Of what such a plan balances on its own half, the share on the other one: the rest is noise.
   double repeats = 1;

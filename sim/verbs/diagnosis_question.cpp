@@ -154,7 +154,7 @@ DiagnosisQuestion read_question(const DiagnosisRequest& request) {
   } else {
     out.by_seed = scenarios(request, nullptr);
     const Scenario& first = out.by_seed.front();
-    deployment = fmt::format("{}: {} on {} GPUs", first.name, first.model.name, first.cluster.gpus());
+    deployment = fmt::format("{}: {} on {} GPUs", first.name, first.model.name, all_gpus(first));
     check_counts(out.counts, first.model, request.counts_name());
   }
   out.title = deployment + "\n" + out.title;

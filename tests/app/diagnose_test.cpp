@@ -62,6 +62,19 @@ TEST_CASE("the example of docs/diagnose.md says what the page shows, and the exi
   CHECK(done.out == page_block());
 }
 
+// A plan is made anew after so many steps of an instance, however many there are.
+TEST_CASE("the share of time that planning anew takes does not hang on the number of instances") {
+  const TempDir dir;
+  write_counts(dir / "plan.json", 4, skewed);
+  const auto share = [&](int instances) {
+    const Outcome done =
+        run_epsim(dir, fmt::format("diagnose plan.json --scenario {} --seeds 1 --json --set deployment.instances={}",
+                                   epsim::test::small_scenario(), instances));
+    return nlohmann::json::parse(done.out).at("cost").at("rebalance_copies").at("time_share").get<double>();
+  };
+  CHECK(share(4) == doctest::Approx(share(1)).epsilon(0.2));  // four instances fill less evenly
+}
+
 TEST_CASE("uniform loads give off") {
   const TempDir dir;
   write_counts(dir / "even.json", 2, [](int, int) { return 5000; });

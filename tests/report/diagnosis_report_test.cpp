@@ -96,6 +96,9 @@ TEST_CASE("one seed has no interval and answers nothing") {
   const BalanceVerdict unsure = verdict_of(d, kWorth);
   CHECK(unsure.answer == BalanceAnswer::kUnsure);
   check_contains(unsure.text, {"(one seed) after what rebalancing costs, which"});
+  CHECK_FALSE(unsure.with_copies);
+  d.copies = {1.1 * d.placement[0]};  // what it names is what brings more
+  CHECK(verdict_of(d, kWorth).with_copies);
 }
 
 TEST_CASE("how long a plan lasts is told by the first window on which it keeps less than 90 %") {
