@@ -16,7 +16,7 @@
 namespace epsim {
 namespace {
 
-constexpr const char* kOrderOfSplit = "planning again, KV room, dispatch, choice of copy, copies, placement";
+constexpr const char* kOrderOfSplit = "planning again, KV room, steps, choice of copy, copies, placement";
 
 constexpr double kWorthTelling = 0.01;
 
@@ -66,7 +66,7 @@ GainSplit split_of(std::span<const RateChoice> runs, const RateChoice& policy, c
   const RateChoice& planned_once = *at;
   switch_off("KV room", free);
   if (dispatch != nullptr) {
-    switch_off("dispatch", home != nullptr ? home : &in_order);
+    switch_off("steps", home != nullptr ? home : &in_order);
   }
   switch_off("choice of copy", even_free);
   if (at != &in_order) {

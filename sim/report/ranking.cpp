@@ -67,7 +67,8 @@ std::string overloaded_against(const Comparison& runs, std::size_t policy) {
 }
 
 std::string kv_cost(const RunSummary& first, const RunSummary& run) {
-  const std::string pool = fmt::format("KV pool {} % ({} against {} tokens per rank)",
+  const std::string pool = fmt::format("KV pool{} {} % ({} against {} tokens per rank)",
+                                       run.number("transfers") > 0 ? " of decode instances" : "",
                                        signed_percent(change(metric("kv_tokens_per_rank"), first, run)),
                                        shown(run, "kv_tokens_per_rank"), shown(first, "kv_tokens_per_rank"));
   const double copies_gib = change(metric("kv_copies_gib_per_gpu"), first, run);

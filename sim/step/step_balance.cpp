@@ -8,12 +8,13 @@
 
 namespace epsim {
 
-StepBalance step_balance(const Scenario& s, const PolicyChoice& policy, int steps) {
+StepBalance step_balance(const Scenario& s, const InstancePool& pool, const PolicyChoice& policy, int steps) {
   EPSIM_CHECK(policy.per_step != nullptr, "only policies that act in every step are screened on steps");
-  const ClusterShape shape = s.parallelism.ep_shape(shape_of(s.cluster));
+  const Parallelism& parallelism = pool.parallelism;
+  const ClusterShape shape = parallelism.ep_shape(shape_of(pool.cluster));
   const std::vector<Residency> homes = homes_of(policy.placement->plan(s.plan_window, shape), shape.gpus_per_node);
-  const std::vector<std::int64_t> by_rank(static_cast<std::size_t>(s.parallelism.dp_ranks()), s.serving.token_budget);
-  const std::vector<std::int64_t> by_gpu = tokens_by_gpu(by_rank, s.parallelism);
+  const std::vector<std::int64_t> by_rank(static_cast<std::size_t>(parallelism.dp_ranks()), pool.serving.token_budget);
+  const std::vector<std::int64_t> by_gpu = tokens_by_gpu(by_rank, parallelism);
   std::vector<double> by_layer(static_cast<std::size_t>(s.model.moe_layers()), 0.0);
   StepLoads loads;
   const ExecutionProfile profile = policy.per_step->profile();
@@ -23,7 +24,7 @@ StepBalance step_balance(const Scenario& s, const PolicyChoice& policy, int step
     for (int l = 0; l < loads.layers; ++l) {
       const Residency& home = homes[static_cast<std::size_t>(l)];
       RandomStream random(s.seed, "step-screen", static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(l));
-      const RequestMatrix requests = draw_requests(loads, l, s.parallelism, by_gpu, s.model.top_k, random);
+      const RequestMatrix requests = draw_requests(loads, l, parallelism, by_gpu, s.model.top_k, random);
       const RequestMatrix predicted =
           predict_layer(profile, l, requests, s.plan_window.layer(l), policy.step_run.predictor, random);
       const StepDecision decision = policy.per_step->decide(requests, predicted, home);

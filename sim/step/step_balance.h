@@ -17,8 +17,8 @@ struct StepBalance {
   int most_extra = 0;   // experts brought to one GPU in one layer, at most
 };
 
-// `policy` acts in every step. Draws `steps` steps.
-StepBalance step_balance(const Scenario& scenario, const PolicyChoice& policy, int steps = 2);
+// `policy` acts in every step of the pool's instances. Draws `steps` steps.
+StepBalance step_balance(const Scenario& scenario, const InstancePool& pool, const PolicyChoice& policy, int steps = 2);
 
 // Weights that the policy keeps on every GPU: sets of double buffers x (experts / GPUs + extra) experts, and its slots. Of
 // a layer no GPU can hold more than the model's experts: extras and slots are at most those of the other GPUs.

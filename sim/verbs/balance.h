@@ -18,17 +18,18 @@ struct BalanceScore {
 };
 
 struct BalanceRow {
-  std::string policy;
+  std::string policy = {};
+  std::string_view pool = {};  // "prefill" or "decode" where these are apart
   bool per_step = false;
   int copies = 0;  // per GPU; of a per-step policy those brought to one GPU in one layer
-  MemoryBreakdown memory;
-  std::optional<double> planned;  // balancedness on the planning window
-  BalanceScore scored;            // on the mean of the run's loads; of a per-step policy on two drawn steps
-  int worst_layer_number = 0;     // of scored.worst_layer in the model
-  int uneven = 0;                 // without copies, experts of the fullest GPU beyond an even share, over all layers
+  MemoryBreakdown memory = {};
+  std::optional<double> planned = {};  // balancedness on the planning window
+  BalanceScore scored = {};            // on the mean of the run's loads; of a per-step policy on two drawn steps
+  int worst_layer_number = 0;          // of scored.worst_layer in the model
+  int uneven = 0;  // without copies, experts of the fullest GPU beyond an even share, over all layers
 };
 
-// A row for each policy of the scenario. Throws what planning throws.
+// A row for each policy of the scenario and each of its pools, with what the policy does there. Throws what planning throws.
 std::vector<BalanceRow> balance_of(const Scenario& scenario);
 
 // For the terminal, and as the object of --json.

@@ -56,7 +56,7 @@ TEST_CASE("a policy that acts in every step has its dispatch and its buffers' ro
   const std::vector<RateChoice> runs{{"contiguous", {10.0}}, {"step", {10.5}}, {"step:dispatch_kv_free", {11.0}}};
   const std::vector<GainSplit> splits = gain_splits(runs);
   REQUIRE(splits.size() == 1);
-  CHECK(rates_of(splits[0], "dispatch") == doctest::Approx(1.0));
+  CHECK(rates_of(splits[0], "steps") == doctest::Approx(1.0));
   CHECK(rates_of(splits[0], "KV room") == doctest::Approx(-0.5));
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("a policy that acts over another's copies has its dispatch, the copies
   const std::vector<GainSplit> splits = gain_splits(runs);
   REQUIRE(splits.size() == 1);
   CHECK(rates_of(splits[0], "KV room") == doctest::Approx(-0.5));
-  CHECK(rates_of(splits[0], "dispatch") == doctest::Approx(1.5));
+  CHECK(rates_of(splits[0], "steps") == doctest::Approx(1.5));
   CHECK(rates_of(splits[0], "copies") == doctest::Approx(1.0));
   CHECK(rates_of(splits[0], "placement") == doctest::Approx(1.0));
 }

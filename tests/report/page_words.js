@@ -93,7 +93,7 @@ assert.match(ofSeeds("resultsTable"), /Means over 2 seeds; of the first seed alo
 
 // A split gain: what is switched off, in the order in which it is (gain_split.cpp), and an interaction only where there is one.
 const part = (name) => ({ part: name, requests_per_s: 1, share: 0.1 }), splitWords = (split) => page({ definitions }, ["gainSplitTable"]).gainSplitTable([{ policy: "a", parts: [part("dispatch")], whole: part("whole"), ...split }]).textContent;
-assert.match(splitWords({}), /planning again, KV room, dispatch, choice of copy, copies, placement; the parts add up to the whole, but for those below 0\.05 %, which are written as 0\.(?!.*interaction)/);
+assert.match(splitWords({}), /planning again, KV room, steps, choice of copy, copies, placement; the parts add up to the whole, but for those below 0\.05 %, which are written as 0\.(?!.*interaction)/);
 assert.match(splitWords({ interaction: part("choice x KV room") }), /The interaction is/);
 
 // The verdict of a sweep: means over seeds, not the luckiest seed; nothing that no deployment can have; the terminal's words.

@@ -93,7 +93,8 @@ TEST_CASE("the conclusion says what is gained and what it costs in KV cache") {
       conclusion(one_seed(std::vector{base, eplb}), 1) ==
       "eplb against base: throughput 0.0 % (0.5000 against 0.5000 requests/s), mean TTFT -20.0 % (300.0 against 375.0 "
       "ms), mean ITL 0.0 % (250.0 against 250.0 ms), mean end-to-end 0.0 % (875.0 against 875.0 ms), balancedness "
-      "0.900 against 0.750. KV pool -20.0 % (1,600 against 2,000 tokens per rank): experts take 1.000 GiB more per "
+      "0.900 against 0.750. KV pool of decode instances -20.0 % (1,600 against 2,000 tokens per rank): experts take "
+      "1.000 GiB more per "
       "GPU. No request waited for KV blocks in either run, so the size of the pool made no difference at this "
       "load.");
 }

@@ -99,6 +99,24 @@ TEST_CASE("buffers are KV room lost, and run, plan and screening tell the same s
   }
 }
 
+TEST_CASE("where prefill and decode are apart, each pool is screened as it runs the policy") {
+  const std::vector<std::string> apart{
+      "deployment={prefill: {instances: 1, nodes: 1}, decode: {instances: 2, nodes: 1}}",
+      "policies.both={prefill: libra, decode: eplb}"};
+  const std::vector<BalanceRow> rows = balance_of(per_step({"libra", "both"}, apart));
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[0].pool == "prefill");
+  CHECK(rows[0].per_step);
+  CHECK(rows[1].pool == "decode");
+  CHECK_FALSE(rows[1].per_step);  // Libra acts in steps with prompts
+  CHECK(rows[2].policy == "both");
+  CHECK(rows[2].scored.mean == rows[0].scored.mean);
+  CHECK(rows[2].memory.extras_loss == rows[0].memory.extras_loss);
+  CHECK(rows[3].copies > 0);
+  const std::vector<BalanceRow> alone = balance_of(per_step({"libra"}));
+  CHECK(rows[0].scored.mean == alone[0].scored.mean);
+}
+
 TEST_CASE("without their KV room, buffers and reserves are what they are") {
   const Scenario s = per_step({"contiguous", "libra:dispatch_kv_free"});
   const RunResult base = run_policy(s, s.policies[0], {}), free = run_policy(s, s.policies[1], {});
@@ -138,7 +156,7 @@ TEST_CASE("nothing is copied ahead into the first MoE layer, of which nothing is
   }
   // Nor do screened steps know more: with every expert everywhere from layer 1 on, Lina splits each expert evenly there.
   const Scenario s = per_step({"lina"}, {"policies.lina.n_extra=8"});
-  const StepBalance lina = step_balance(s, s.policies.front());
+  const StepBalance lina = step_balance(s, pools_of(s).front(), s.policies.front());
   CHECK(lina.worst_layer == 0);
   // All other layers are even but for remainders, and layers have the same popularity.
   CHECK(lina.worst == doctest::Approx(lina.home).epsilon(0.05));

@@ -24,7 +24,7 @@ Scenario one_node() {
 // One drawn step under `policy` with other predictions than its own.
 StepBalance scored(const Scenario& s, PolicyChoice policy, PredictorOptions predictor) {
   policy.step_run.predictor = predictor;
-  return step_balance(s, policy, 1);
+  return step_balance(s, pools_of(s).front(), policy, 1);
 }
 
 }  // namespace
@@ -47,7 +47,8 @@ TEST_CASE("Lina depends on its prediction; HarMoEny needs none") {
 
 TEST_CASE("several steps are scored by their mean") {
   const Scenario s = one_node();
-  const StepBalance one = step_balance(s, s.policies[2], 1), three = step_balance(s, s.policies[2], 3);
+  const StepBalance one = step_balance(s, pools_of(s).front(), s.policies[2], 1),
+                    three = step_balance(s, pools_of(s).front(), s.policies[2], 3);
   CHECK(three.home == doctest::Approx(one.home).epsilon(0.05));  // the same skew in each step
   CHECK(three.mean == doctest::Approx(one.mean).epsilon(0.05));
   CHECK(three.worst <= three.mean);

@@ -70,5 +70,5 @@ const gainSplitTable = (splits) => {
   const rows = (splits ?? []).flatMap((split) => [...[...split.parts].reverse(), split.whole, ...(split.interaction ? [split.interaction] : [])].map((part) => row(split.policy, part)));
   return rows.length === 0 ? null : table("Whose gain it is", [{ name: "policy", text: true }, { name: "part", label: "part", text: true }, { name: "requests_per_s", label: "request rate" },
     { name: "of_off", label: "of off, %", show: (r) => `${r[3] > 0 ? "+" : ""}${shown(100 * r[3])}${r[4] > 0 ? ` ± ${shown(Number((100 * r[4]).toPrecision(2)))}` : ""}` }], rows,
-    { note: "Against experts in order. Switched off from the whole in this order: planning again, KV room, dispatch, choice of copy, copies, placement; the parts add up to the whole, but for those below 0.05 %, which are written as 0." + (splits.some((split) => split.interaction) ? " The interaction is how much choice and KV room depend on each other." : "") });
+    { note: "Against experts in order. Switched off from the whole in this order: planning again, KV room, steps, choice of copy, copies, placement; the parts add up to the whole, but for those below 0.05 %, which are written as 0." + (splits.some((split) => split.interaction) ? " The interaction is how much choice and KV room depend on each other." : "") });
 };
