@@ -331,11 +331,18 @@ std::string text_of_field(const nlohmann::json& field) {
 
 std::vector<ServedPoint> read_json_points(ByteInput& input, const ServedLayout& layout) {
   const std::vector<std::string> names = columns_of_file(layout);
+  std::vector<std::string_view> fields(names.begin(), names.end());
+  fields.emplace_back("server_info");  // of sglang.bench_serving: its keys follow that name
   std::vector<ServedPoint> out;
-  read_json_records(input, {names.begin(), names.end()}, [&](const JsonRecord& record) {
+  read_json_records(input, fields, [&](const JsonRecord& record) {
     Columns columns{{"file", input.name()}};
     for (const auto& [name, value] : record.fields.items()) {
       columns[name] = text_of_field(value);
+      if (value.is_object()) {
+        for (const auto& [key, inner] : value.items()) {
+          columns[name + "_" + key] = text_of_field(inner);
+        }
+      }
     }
     out.push_back(point_of(columns, layout, static_cast<int>(out.size()) + 1));
   });
@@ -373,6 +380,11 @@ ServedLayout read_served_layout(const std::filesystem::path& file) {
   out.scenario = in.maybe_path("scenario");
   out.flags = in.required<std::vector<std::string>>("flags");
   out.columns = in.optional<std::vector<std::string>>("columns", {});
+  out.deployment = in.optional<std::vector<std::string>>("deployment", {});
+  for (const std::string& flag : out.deployment) {
+    in.check(std::ranges::find(out.flags, flag) != out.flags.end(), "deployment",
+             unknown_name("flag", flag, out.flags));
+  }
   out.derived = read_texts(in.section("derived"));
   out.groups = read_texts(in.section("groups"));
   out.in_flight = in.required<std::string>("in_flight");
@@ -399,6 +411,9 @@ ServedLayout read_served_layout(const std::filesystem::path& file) {
 bool is_json_lines(const std::filesystem::path& file) {
   ByteInput input(file);
   int c = input.next();
+  for (const int mark : {0xEF, 0xBB, 0xBF}) {  // a byte order mark
+    c = c == mark ? input.next() : c;
+  }
   while (c == ' ' || c == '\n' || c == '\r' || c == '\t') {
     c = input.next();
   }

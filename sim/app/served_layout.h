@@ -63,6 +63,7 @@ struct ServedLayout {
   std::filesystem::path file;
   std::optional<std::filesystem::path> scenario;
   std::vector<std::string> flags, columns;
+  std::vector<std::string> deployment;  // flags that say what was served
   std::vector<std::pair<std::string, std::string>> derived, groups;
   ServedLookup lookup;
   std::string in_flight, date;

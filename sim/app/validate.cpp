@@ -90,6 +90,28 @@ bool run_with_line(const ServedRequest& request, std::vector<ServedPoint>& point
   return complete;
 }
 
+// What the file says was served, beside what the scenario has; "" where it says nothing.
+std::string deployment_line(const ServedRequest& request, const ServedPoint& first) {
+  std::vector<std::string> said;
+  for (std::size_t i = 0; i < request.layout.flags.size(); ++i) {
+    const std::string& flag = request.layout.flags[i];
+    if (!first.flags[i].empty() &&
+        std::ranges::find(request.layout.deployment, flag) != request.layout.deployment.end()) {
+      said.push_back(flag + " " + printable(first.flags[i]));
+    }
+  }
+  if (said.empty()) {
+    return "";
+  }
+  Config config = Config::from_file(request.scenario);
+  config.set(request.overrides);
+  const Scenario scenario = read_scenario(config, {});
+  return fmt::format("served, as the file says: {}\nscenario: {} on {}, {}, {}\n", fmt::join(said, ", "),
+                     scenario.model.name, count_of(all_gpus(scenario), "GPU"),
+                     pools_of(scenario).front().serving.engine,
+                     count_of(pools_of(scenario).front().parallelism.dp_ranks(), "DP rank"));
+}
+
 // --served, --layout and those of a verb that writes a folder.
 void add_served_options(po::options_description& options) {
   options.add_options()("served", po::value<std::string>(),
@@ -134,7 +156,7 @@ int validate_served(const po::variables_map& values) {
   results.publish();
   std::cout << printable(request.table.filename().string()) << ", read by " << request.layout.file.filename().string()
             << "\n"
-            << served_text(summary, table);
+            << deployment_line(request, points.front()) << served_text(summary, table);
   const ServedHeld held = before ? hold_served(*before, points) : ServedHeld{};
   if (before) {
     std::cout << held_text(*before, held);

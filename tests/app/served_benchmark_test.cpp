@@ -64,6 +64,50 @@ TEST_CASE("max_concurrency beside a rate is a closed loop where it was filled an
   }
 }
 
+// vLLM writes no mean concurrency: 960 tokens/s of 8 ms each are 7.7 decodes in flight of 8, 300 are 2.4.
+TEST_CASE("vLLM's files: a rate that max_concurrency held back, and loads whose times the file does not hold") {
+  const TempDir dir;
+  const std::string head =
+      R"({"completed": 64, "total_input_tokens": 6400, "total_output_tokens": 6400, "median_ttft_ms": 20.0,)"
+      R"( "mean_tpot_ms": 8.0, "model_id": "a/b")";
+  for (const char* load :
+       {R"("request_rate": 50.0, "max_concurrency": 8, "request_throughput": 4.0, "output_throughput": 960.0)",
+        R"("request_rate": 50.0, "max_concurrency": 8, "request_throughput": 4.0, "output_throughput": 300.0)",
+        R"("request_rate": "inf", "ramp_up_strategy": "linear")", R"("request_rate": "trace")",
+        R"("request_rate": "inf", "max_concurrent_requests": 16)",
+        R"("request_rate": "inf", "dataset_name": "mooncake")",
+        R"("request_rate": "inf", "max_concurrent_requests": 64)"}) {
+    std::ofstream(dir / "runs.jsonl", std::ios::app) << head << ", " << load << "}\n";
+  }
+  const auto points = app::read_served_points(
+      dir / "runs.jsonl", app::read_served_layout(source_dir() / "experiments/served/bench-serving.yaml"));
+  REQUIRE(points.size() == 7);
+  check_contains(points[0].notes[0], {"held requests back"});
+  check_contains(points[1].notes[0], {"taken to hold no request back"});
+  for (const auto& [i, why] : {std::pair(2, "went up during the run (linear)"),
+                               {3, "at times of a trace"},
+                               {4, "16 of 64 in flight at most"},
+                               {5, "at times of a trace"}}) {
+    CAPTURE(i);
+    REQUIRE(points[static_cast<std::size_t>(i)].reasons.size() == 1);
+    check_contains(points[static_cast<std::size_t>(i)].reasons[0], {why});
+  }
+  CHECK(points[6].reasons.empty());
+}
+
+TEST_CASE("what a file says was served stands beside the scenario, byte order mark or not") {
+  const TempDir dir;
+  std::ofstream(dir / "run.json") << "\xEF\xBB\xBF"
+                                  << R"({"request_rate": 5.0, "completed": 12, "total_input_tokens": 3600,)"
+                                     R"( "total_output_tokens": 96, "median_ttft_ms": 20.0,)"
+                                     R"( "server_info": {"model_path": "deepseek-ai/DeepSeek-R1", "tp_size": 8}})";
+  const std::string layout = " --layout '" + (source_dir() / "experiments/served/bench-serving.yaml").string() + "'";
+  const Outcome told = run_epsim(dir, "validate " + small_scenario() + " --served run.json -o out" + layout);
+  CHECK_MESSAGE(told.exit_code == 0, told.err);
+  check_contains(told.out, {"\nserved, as the file says: server_info_model_path deepseek-ai/DeepSeek-R1, "
+                            "server_info_tp_size 8\nscenario: OLMoE-1B-7B on 16 GPUs, "});
+}
+
 TEST_CASE("points without a TPOT are counted; a file without any figure, and a layout that is nowhere, are told") {
   const TempDir dir;
   const std::string load = R"({"backend": "x", "request_rate": "inf", "max_concurrency": 4, "completed": 12,)"

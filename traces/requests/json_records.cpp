@@ -37,7 +37,8 @@ bool next_document(ByteInput& input, std::string& text) {
   std::int64_t depth = 0, value = 0;
   bool in_string = false, escaped = false;
   for (int c = input.next(); c != ByteInput::kEnd; c = input.next()) {
-    if (depth == 0 && (c == ' ' || c == '\n' || c == '\r' || c == '\t')) {
+    const bool mark = (c == 0xEF || c == 0xBB || c == 0xBF) && input.line() == 1;  // a byte order mark
+    if (depth == 0 && (mark || c == ' ' || c == '\n' || c == '\r' || c == '\t')) {
       continue;
     }
     if (depth == 0 && c != '{') {
