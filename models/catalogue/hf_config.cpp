@@ -463,6 +463,7 @@ MoeSpec parse_config(const std::string& text, const std::filesystem::path& file,
   out.name =
       (file.filename() == "config.json" ? std::filesystem::absolute(file).parent_path().filename() : file.stem());
   out.source = file.string();
+  out.model_type = dialect.model_type;
   out.hidden = in.integer("hidden_size", 1);
   out.vocab = in.integer("vocab_size", 1);
   outer.skip("max_position_embeddings");

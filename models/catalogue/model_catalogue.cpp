@@ -94,6 +94,7 @@ MoeSpec read_model(const Config& document) {
   out.vocab = in.required<int>("vocab", Bound::kPositive);
   out.context = in.optional("context", 0);
   out.mtp_layers = in.optional("mtp_layers", 0);
+  out.model_type = in.optional<std::string>("model_type", "");
   out.tied_embeddings = in.required<bool>("tied_embeddings");
   out.dtype = *value_named<WeightType>(in.choice("dtype", names_of<WeightType>(), "bf16"));
   out.attention = read_attention(in.required_section("attention"));

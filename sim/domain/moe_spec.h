@@ -82,7 +82,8 @@ struct MoeSpec {
   double weight_bytes(WeightsOf part) const { return bytes_of(weights_of(part)); }
   double bytes_per_kv = 2;  // bf16
   AttentionSpec attention;
-  std::string source;  // where the figures come from
+  std::string source;           // where the figures come from
+  std::string model_type = {};  // of its config.json, where engines tell models apart by it; may be empty
 
   // Throws InputError naming the figure that is missing or impossible.
   void validate() const;

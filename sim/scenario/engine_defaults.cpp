@@ -139,7 +139,22 @@ bool is_deep_ep(const DispatchOptions& dispatch) {
   const Transport transport = dispatch.network.transport;
   return transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency;
 }
+
+bool runs_deep_ep(const EngineProfile& engine, const MoeSpec& model) {
+  return std::ranges::find(engine.without_deep_ep, model.model_type) == engine.without_deep_ep.end();
+}
+
+void warn_of_deep_ep(const MoeSpec& model, const InstancePool& pool, std::vector<std::string>& out) {
+  if (is_deep_ep(pool.dispatch) && !runs_deep_ep(find_engine(pool.serving.engine), model)) {
+    out.push_back(fmt::format("DeepEP moves the tokens; {} does not run {} with it.", pool.serving.engine, model.name));
+  }
+}
 }  // namespace
+
+std::string_view moved_experts_warning(const InstancePool& pool) {
+  return is_deep_ep(pool.dispatch) || pool.parallelism.ep_size() == 1 ? ""
+                                                                      : find_engine(pool.serving.engine).moved_experts;
+}
 
 std::int64_t low_latency_rows(const InstancePool& pool, std::int64_t decodes) {
   const std::int64_t of_gpu = find_engine(pool.serving.engine).low_latency_tokens, gpus = pool.parallelism.attention_tp;
@@ -149,11 +164,15 @@ std::int64_t low_latency_rows(const InstancePool& pool, std::int64_t decodes) {
 
 std::string low_latency_words(const InstancePool& pool, std::int64_t decodes) {
   const std::int64_t of_gpu = find_engine(pool.serving.engine).low_latency_tokens;
+  const std::int64_t rows = low_latency_rows(pool, decodes);
   return fmt::format(
-      "steps have up to {} decodes a DP rank; deepep_low_latency takes {} a GPU in SGLang's default, {} a rank. Start "
-      "SGLang with SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK={}, or lower cuda_graph_max_bs and "
-      "max_running_requests.",
-      decodes, of_gpu, of_gpu * pool.parallelism.attention_tp, low_latency_rows(pool, decodes));
+      "steps have up to {} decodes a DP rank; deepep_low_latency takes {} a GPU in SGLang's default, {} a rank. {} "
+      "lower "
+      "cuda_graph_max_bs and max_running_requests.",
+      decodes, of_gpu, of_gpu * pool.parallelism.attention_tp,
+      rows > kMostLowLatencyRows
+          ? fmt::format("SGLang takes {} at most:", kMostLowLatencyRows)
+          : fmt::format("Start SGLang with SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK={}, or", rows));
 }
 
 EngineSite site_of(const ClusterSpec& cluster, int dp_ranks, const DispatchOptions& dispatch, bool fraction_stated,
@@ -171,7 +190,7 @@ EngineDefault<std::string> default_transport(std::string_view engine, const MoeS
     return {"allreduce",
             "vLLM and SGLang (RowParallelLinear), TensorRT-LLM (modules/linear.py): after attention and FFN"};
   }
-  const bool deep_ep = dp_ranks > 1 && has_deep_ep(cluster, links);
+  const bool deep_ep = dp_ranks > 1 && has_deep_ep(cluster, links) && runs_deep_ep(find_engine(engine), model);
   const int of_host = cluster.node.gpus_per_host;
   const bool rack = of_host > 0 && cluster.nodes == 1 && cluster.node.gpus > of_host;
   const auto rows = find_engine(engine).transports;
@@ -255,6 +274,7 @@ std::vector<std::string> engine_warnings(const Scenario& s) {
     warn_of_small_share(pool, own);
     warn_of_low_latency(pool, own);
     warn_of_auto(pool, own);
+    warn_of_deep_ep(s.model, pool, own);
     warn_of_mxfp4(s.model, pool, own);
     warn_of_blocks(s.model, pool, own);
     warn_of_alignment(pool, own);

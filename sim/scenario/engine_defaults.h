@@ -33,8 +33,12 @@ bool can_capture(const DispatchOptions& dispatch);
 
 // Rows that DeepEP's low-latency kernels have to take from a GPU where a DP rank decodes so many, if that is more than
 // the engine lets them by itself; else 0.
+inline constexpr std::int64_t kMostLowLatencyRows = 1024;  // SGLang: token_dispatcher/deepep.py
 std::int64_t low_latency_rows(const InstancePool& pool, std::int64_t decodes);
 std::string low_latency_words(const InstancePool& pool, std::int64_t decodes);
+
+// What the engine's releases do wrong with experts that are moved or copied in such a pool; else empty.
+std::string_view moved_experts_warning(const InstancePool& pool);
 
 // Settings that the engine would refuse or change, each with the reason.
 std::vector<std::string> engine_warnings(const Scenario& scenario);

@@ -121,6 +121,10 @@ struct EngineProfile {
   std::string_view refuses_deepep_auto = {};  // with DP attention: what to say of it; empty where it does not
   std::string_view mxfp4_by_ep =
       {};  // why mxfp4 experts become bf16 on EP ranks of GPUs without fp4; empty: they do not
+  // Models (model_type of their config.json) whose code has no path for DeepEP.
+  std::span<const std::string_view> without_deep_ep = {};
+  // What goes wrong with experts that are moved or copied where no all-to-all backend moves the tokens; empty: nothing.
+  std::string_view moved_experts = {};
   // Of the host, for one kernel of a step that no CUDA graph replays. Eager decode steps of Llama-3-8B at batch 1 take 8.23 ms
   // (FlashInfer) and 9.28 ms (Triton) with 32 layers of 12 kernels (models/step/eager_work.h): 21.4 and 24.2 us. SGLang
   // and vLLM agree within 1.3 % in DeepSpeed's pull request 8352.

@@ -26,6 +26,7 @@ constexpr std::size_t kLongestSortedQueue = 128;  // above it lpm does without
 
 std::int64_t round_up(std::int64_t tokens, int page) { return (tokens + page - 1) / page * page; }
 
+constexpr std::string_view kWithoutDeepEp[] = {"gpt_oss"};  // models/gpt_oss.py: forward raises; pull request 32615
 constexpr TransportDefault kWithDeepEp{
     true, false, "deepep_auto",
     "SGLang with DeepEP turned on, --deepep-mode auto (server_args.py; with DP attention since its PR 7222)"};
@@ -80,24 +81,29 @@ const EngineDefault<std::int64_t> kSglangSharedStream{
 
 // CUDA graphs by size: model_executor/cuda_graph_runner.py, v0.4.8 (sum of global_num_tokens) and v0.4.10 (most).
 EngineProfile sglang_0_4_10() {
-  return {.name = "sglang_0_4_10",
-          .summary = "SGLang v0.4.10: the same, CUDA graphs sized by the busiest DP rank",
-          .keys = sglang_keys(),
-          .read = read_sglang,
-          .make_scheduler = make_scheduler_of<SglangScheduler>,
-          .transports = kTransports0410,
-          .kernels = "sglang",
-          .layout = over_all_gpus(),
-          .graph_size = GraphSize::kMax,
-          .partial_ep = true,
-          .whole_blocks = true,  // QwenLM/Qwen3 issue 1485, sglang issue 26107
-          .mxfp4_by_ep = kMxfp4ByEp,
-          .shared_stream_tokens = kSglangSharedStream,
-          .rebalanced_layer = kSglangRebalancedLayer,
-          .counts_since_look = true,
-          .near_copies = "gpu",
-          .aligned_prompts = kAlignedPrompts,
-          .alignment_since = kDelayerSince};
+  return {
+      .name = "sglang_0_4_10",
+      .summary = "SGLang v0.4.10: the same, CUDA graphs sized by the busiest DP rank",
+      .keys = sglang_keys(),
+      .read = read_sglang,
+      .make_scheduler = make_scheduler_of<SglangScheduler>,
+      .transports = kTransports0410,
+      .kernels = "sglang",
+      .layout = over_all_gpus(),
+      .graph_size = GraphSize::kMax,
+      .partial_ep = true,
+      .whole_blocks = true,  // QwenLM/Qwen3 issue 1485, sglang issue 26107
+      .mxfp4_by_ep = kMxfp4ByEp,
+      .without_deep_ep = kWithoutDeepEp,
+      .moved_experts =
+          "SGLang without an all-to-all backend answers wrongly with copies of experts before its pull request 32962 "
+          "(July 2026), and with Qwen3's experts moved at all (pull request 39580).",
+      .shared_stream_tokens = kSglangSharedStream,
+      .rebalanced_layer = kSglangRebalancedLayer,
+      .counts_since_look = true,
+      .near_copies = "gpu",
+      .aligned_prompts = kAlignedPrompts,
+      .alignment_since = kDelayerSince};
 }
 
 EngineProfile sglang_0_4_8() {
@@ -120,7 +126,7 @@ EngineProfile sglang_0_4_8() {
 EngineProfile sglang_0_5() {
   EngineProfile out = sglang_0_4_10();
   out.name = "sglang_0_5";
-  out.summary = "SGLang v0.5: defaults by GPU of January 2026, the schedule may overlap with speculation";
+  out.summary = "SGLang v0.5.9: defaults by GPU of January 2026, the schedule may overlap with speculation";
   out.keys = sglang_0_5_keys();
   out.read = read_sglang_0_5;
   out.transports = kTransports05;

@@ -36,7 +36,7 @@ constexpr std::int64_t kAnyBatch = 1'000'000;
 EngineProfile trtllm_1_x() {
   return {
       .name = "trtllm_1_x",
-      .summary = "TensorRT-LLM, PyTorch backend, kernels of 1.3: one token budget, decodes first, nothing is evicted",
+      .summary = "TensorRT-LLM 1.3: PyTorch backend, one token budget, decodes first, nothing is evicted",
       .keys = trtllm_keys(),
       .read = read_trtllm,
       .make_scheduler = make_scheduler_of<TrtllmScheduler>,

@@ -481,8 +481,15 @@ CapacityPlan plan_capacity(const CapacityRequest& request, const CapacityControl
   answer_capacity(plan, request.question, control);
   if (plan.feasible) {
     const std::vector<CapacityPool>& pools = plan.study.options[plan.order.front()].pools;
-    plan.warnings =
-        all_warnings(read_scenario(capacity_scenario(request.question, pools), {pools.front().design.policy}));
+    const std::string& policy = pools.front().design.policy;
+    const Scenario scenario = read_scenario(capacity_scenario(request.question, pools), {policy});
+    plan.warnings = all_warnings(scenario);
+    for (const InstancePool& pool : pools_of(scenario)) {
+      const std::string wrong(policy == experts_in_order().name ? "" : moved_experts_warning(pool));
+      if (!wrong.empty() && std::ranges::find(plan.warnings, wrong) == plan.warnings.end()) {
+        plan.warnings.push_back(wrong);
+      }
+    }
   }
   if (control.store != nullptr) {
     control.store->finish();

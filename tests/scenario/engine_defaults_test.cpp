@@ -87,6 +87,29 @@ TEST_CASE("TensorRT-LLM's tokens: an all-to-all where NVLink joins several hosts
   CHECK(transport(rack, 8, 1) == "allreduce");
 }
 
+TEST_CASE("SGLang's tokens: DeepEP, but for gpt-oss, whose code has no path for it") {
+  const NodeEntry node = find_node("DGX-H200");
+  const ClusterSpec cluster{node.spec, 1};
+  const auto transport = [&](const char* model, const char* engine) {
+    return default_transport(engine, find_model(model), cluster, node.network, 8, InstanceRole::kWhole).value;
+  };
+  CHECK(transport("DeepSeek-R1", "sglang_0_5") == "deepep_auto");
+  for (const char* model : {"gpt-oss-20b", "gpt-oss-120b"}) {
+    CHECK(transport(model, "sglang_0_5") == "allgather_auto");
+    CHECK(transport(model, "vllm_0_14") == transport("DeepSeek-R1", "vllm_0_14"));
+  }
+  Config config = Config::from_text(
+      "name: forced\nseed: 1\ncluster: {node: DGX-H200, nodes: 1}\nmodel: {architecture: gpt-oss-20b, dtype: bf16}\n"
+      "parallelism: {attention_tp: 1}\nserving: {engine: sglang}\nloads: {kind: uniform}\nplan_loads: {kind: uniform}\n"
+      "requests: {kind: constant, rate: 1/s, count: 2, input_tokens: 64, output_tokens: 4}\n",
+      "forced.yaml");
+  CHECK(engine_warnings(read_scenario(config, {})).empty());
+  config.set(std::vector<std::string>{"dispatch.transport=deepep_auto"});
+  const auto told = engine_warnings(read_scenario(config, {}));
+  REQUIRE(told.size() == 1);
+  CHECK(has(told.front(), "sglang_0_5 does not run gpt-oss-20b with it"));
+}
+
 TEST_CASE("vLLM's tokens: two all-reduces a layer with one DP rank, broadcasts between several") {
   ClusterSpec cluster;
   cluster.node = find_node("DGX-H200").spec;
