@@ -13,7 +13,6 @@
 
 #include "models/catalogue/model_catalogue.h"
 #include "sim/cluster/prepare.h"
-#include "sim/scenario/engine_defaults.h"
 #include "sim/scenario/new_scenario.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/capacity_chain.h"
@@ -437,13 +436,8 @@ std::vector<PlannedPool> plans_of(const CapacityQuestion& question, const Capaci
     longest = std::max(longest, std::int64_t{r.input_tokens} + r.output_tokens);
   }
   for (const PreparedInstance& pool : prepare_run(scenario, scenario.policies.front()).pools) {
-    const Transport transport = pool.pool.dispatch.network.transport;
-    const GraphOptions& graphs = pool.pool.serving.graphs;
-    out.push_back({pool.plan, scenario.model.moe_layer_numbers(), scenario.model.layers,
-                   transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency, longest,
-                   scenario.model.context > 0 && longest > scenario.model.context,
-                   pool.serving.kv_blocks * pool.serving.kv_block_tokens,
-                   low_latency_rows(pool.pool, graphs.enabled && !graphs.sizes.empty() ? graphs.sizes.back() : 0)});
+    out.push_back(
+        {pool.pool, scenario.model, pool.plan, longest, pool.serving.kv_blocks * pool.serving.kv_block_tokens});
   }
   return out;
 }

@@ -16,7 +16,9 @@
 #include <string>
 #include <vector>
 
+#include "sim/domain/moe_spec.h"
 #include "sim/domain/placement_plan.h"
+#include "sim/scenario/deployment_options.h"
 #include "sim/study/capacity_control.h"
 #include "sim/study/capacity_cost.h"
 #include "sim/study/capacity_result.h"
@@ -42,16 +44,13 @@ std::optional<CapacityRow> nearest_of(const std::vector<CapacityRow>& rows, cons
 // highest rate. Throws as above.
 void answer_capacity(CapacityPlan& plan, const CapacityQuestion& question, const CapacityControl& control);
 
-// Where a pool's experts are, and who moves tokens to them.
+// A pool with every default filled in, and where its experts are.
 struct PlannedPool {
+  InstancePool pool;
+  MoeSpec model;
   PlacementPlan plan;
-  std::vector<int> layer_numbers;      // of the model's MoE layers
-  int layers = 0;                      // of the model
-  bool deep_ep = false;                // DeepEP moves the tokens, in steps with prompts or in all
   std::int64_t longest_request = 0;    // of the demand, with its answer, in tokens
-  bool beyond_model = false;           // it is longer than what the model was made for
   std::int64_t kv_tokens_of_rank = 0;  // KV room of a DP rank
-  std::int64_t low_latency_rows = 0;   // scenario/engine_defaults.h
 };
 std::vector<PlannedPool> plans_of(const CapacityQuestion& question, const CapacityOption& option);
 

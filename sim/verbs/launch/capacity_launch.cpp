@@ -8,6 +8,7 @@
 #include "policies/plan_formats.h"
 #include "policies/registry.h"
 #include "sim/core/text.h"
+#include "sim/scheduler/engines.h"
 #include "sim/study/capacity_scenario.h"
 #include "sim/verbs/launch/engine_launch.h"
 
@@ -20,14 +21,21 @@ std::int64_t context_of(const PlannedPool& planned) {
   return std::min((planned.longest_request + kUnit - 1) / kUnit * kUnit, planned.kv_tokens_of_rank);
 }
 
+// "SGLang v0.5.9": what its summary begins with.
+std::string_view release_of(std::string_view engine) {
+  const std::string_view summary = find_engine(engine_version(engine)).summary;
+  return summary.substr(0, summary.find(':'));
+}
+
 ExpertFile expert_file(const PlannedPool& planned, const CapacityDesign& design) {
   ExpertFile out;
-  if (design.policy == experts_in_order().name || planned.layer_numbers.empty()) {  // a dense model has none
+  if (design.policy == experts_in_order().name || planned.model.dense()) {
     return out;
   }
   const EngineLaunch& launch = launch_of(design.engine);
   try {
-    out.text = export_plan(planned.plan, {planned.layer_numbers, planned.layers}, std::string(launch.engine));
+    out.text = export_plan(planned.plan, {planned.model.moe_layer_numbers(), planned.model.layers},
+                           std::string(launch.engine));
     out.name = fmt::format("experts-{}.{}", role_name(design), launch.plan_ending);
     out.copies = static_cast<int>(planned.plan.layers.front().slots.size()) - planned.plan.experts;
   } catch (const InputError& e) {
@@ -36,18 +44,11 @@ ExpertFile expert_file(const PlannedPool& planned, const CapacityDesign& design)
   return out;
 }
 
-// The scenario's own knobs as flags; `missing`: those that are none.
-std::string knob_flags(const CapacityQuestion& question, const CapacityPool& pool, std::vector<std::string>& missing) {
+GivenKnobs knobs_of(const CapacityQuestion& question, const CapacityPool& pool) {
   const std::vector<CapacityPool> pools(pool.design.role == InstanceRole::kWhole ? 1 : 2, pool);
-  std::string out;
-  for (const auto& [knob, value] : capacity_scenario(question, pools).root().section("serving").rest()) {
-    if (const auto flag = launch_of(pool.design.engine).flag(knob, value, pool.design)) {
-      out += *flag;
-    } else if (knob != "engine") {
-      missing.push_back(fmt::format("serving.{}={}", knob, value));
-    }
-  }
-  return out;
+  auto given = capacity_scenario(question, pools).root().section("serving").rest();
+  std::erase_if(given, [](const auto& knob) { return knob.first == "engine"; });
+  return GivenKnobs(std::move(given));
 }
 
 // The command with its port; once for each instance where they share a host.
@@ -63,12 +64,18 @@ std::string on_a_host(const LaunchedPool& pool, const std::string& command) {
       launch.port_step > 1 ? fmt::format(" * {}", launch.port_step) : "");
 }
 
+bool one_job(const LaunchedPool& pool) { return pool.hosts.each > 1 && launch_of(pool.design.engine).by_mpi; }
+
 // What the engine cannot do as the run had it.
-std::string notes_of(const CapacityQuestion& question, const LaunchedPool& pool,
-                     const std::vector<std::string>& missing) {
+std::string notes_of(const CapacityQuestion& question, const LaunchedPool& pool, const GivenKnobs& left) {
   std::string out;
   if (pool.hosts.each > pool.design.nodes) {
     out += fmt::format("# Each instance: {} hosts with {} GPUs.\n", pool.hosts.each, pool.hosts.gpus);
+  }
+  if (one_job(pool)) {
+    out +=
+        "# Once for each instance, from one of its hosts and a folder that all of them see: one MPI job (mpirun where "
+        "there is no Slurm).\n";
   }
   out += launch_of(pool.design.engine).notes(pool);
   if (!pool.experts.refused.empty()) {
@@ -81,12 +88,14 @@ std::string notes_of(const CapacityQuestion& question, const LaunchedPool& pool,
     for (const std::string& setting : *settings) {
       const auto starts = [&](std::string_view section) { return setting.starts_with(section); };
       if (!starts("requests") && !starts("loads") && !starts("plan_loads") && !starts("policies") &&
-          !starts("serving")) {
+          !starts("serving") && !starts("model.kv_dtype")) {
         without_flag(setting);
       }
     }
   }
-  std::ranges::for_each(missing, without_flag);
+  for (const auto& [knob, value] : left.left()) {
+    without_flag(fmt::format("serving.{}={}", knob, value));
+  }
   return out;
 }
 
@@ -105,13 +114,12 @@ std::string worker_set(const LaunchedPool& pool, const std::string& command) {
       pool.hosts.gpus);
 }
 
-std::vector<LaunchedPool> launched(const CapacityQuestion& question, const CapacityOption& option) {
-  const std::vector<PlannedPool> plans = plans_of(question, option);
+std::vector<LaunchedPool> launched(const CapacityOption& option, const std::vector<PlannedPool>& plans) {
   std::vector<LaunchedPool> out;
   for (std::size_t i = 0; i < option.pools.size(); ++i) {
     const CapacityPool& pool = option.pools[i];
-    out.push_back({pool.design, pool.instances + option.spare, question.dense, plans[i].deep_ep, context_of(plans[i]),
-                   plans[i].beyond_model, plans[i].low_latency_rows, expert_file(plans[i], pool.design)});
+    out.push_back({pool.design, plans[i], pool.instances + option.spare, context_of(plans[i]),
+                   expert_file(plans[i], pool.design)});
   }
   return out;
 }
@@ -124,28 +132,32 @@ std::vector<std::pair<std::string, std::string>> launch_files(const CapacityQues
   std::string script = fmt::format(
       "#!/bin/sh\n# {} for {}. MODEL: a checkpoint with {} weights. On each host of an instance: NODE_RANK from 0, "
       "LEADER the\n"
-      "# address of its first host. Flags that are not named have the engine's defaults, as in the runs but for what "
-      "is noted.\n",
-      engine_version(first.engine), question.model, first.dtype);
+      "# address of its first host. Flags that are not named have the defaults of {}, as in the runs but for what is\n"
+      "# noted; other releases may have others.\n",
+      engine_version(first.engine), question.model, first.dtype, release_of(first.engine));
+  bool all_sets = true;
   std::string sets = "# An example: image, volumes and network are yours.\n";
   std::vector<std::pair<std::string, std::string>> out;
-  const std::vector<LaunchedPool> pools = launched(question, option);
+  const std::vector<PlannedPool> plans = plans_of(question, option);
+  const std::vector<LaunchedPool> pools = launched(option, plans);
   for (std::size_t i = 0; i < pools.size(); ++i) {
     const LaunchedPool& pool = pools[i];
-    std::vector<std::string> missing;
-    const std::string command =
-        launch_of(pool.design.engine).command(pool) + knob_flags(question, option.pools[i], missing);
+    GivenKnobs knobs = knobs_of(question, option.pools[i]);
+    const std::string command = launch_of(pool.design.engine).command(pool, knobs);
     script += fmt::format("\n# instances ({}) x nodes: {} x {}{}\n{}{}\n", role_name(pool.design), pool.instances,
                           pool.design.size, pool.hosts.beside > 1 ? "; on each host:" : "",
-                          notes_of(question, pool, missing), on_a_host(pool, command));
-    sets += worker_set(pool, command);
+                          notes_of(question, pool, knobs), on_a_host(pool, command));
+    sets += one_job(pool) ? "" : worker_set(pool, command);
+    all_sets = all_sets && !one_job(pool);
     if (!pool.experts.name.empty()) {
       out.emplace_back(pool.experts.name, pool.experts.text);
     }
   }
   script += "\n" + launch_of(first.engine).router(pools);
   out.emplace_back("launch.sh", script);
-  out.emplace_back("leaderworkerset.yaml", sets);
+  if (all_sets) {  // Kubernetes' MPI Operator starts MPI jobs
+    out.emplace_back("leaderworkerset.yaml", sets);
+  }
   return out;
 }
 

@@ -36,16 +36,39 @@ std::string role_name(const CapacityDesign& design) {
   return std::string(kInstanceRoleNames[static_cast<std::size_t>(design.role)]);
 }
 
-std::optional<std::string> flag_among(std::initializer_list<std::string_view> known, const std::string& knob,
-                                      const std::string& value, std::string_view off) {
-  const std::string name = replaced(knob, "_", "-");
-  if (std::ranges::find(known, knob) == known.end()) {
-    return std::nullopt;
+Transport LaunchedPool::transport_of(bool decodes) const {
+  const DispatchOptions& dispatch = planned.pool.dispatch;
+  return (decodes && dispatch.decode_steps != nullptr ? *dispatch.decode_steps : dispatch).network.transport;
+}
+
+bool LaunchedPool::deep_ep() const {
+  const Transport transport = transport_of(false);
+  return transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency;
+}
+
+std::string GivenKnobs::take(std::string_view knob) {
+  const auto found = std::ranges::find(given_, knob, [](const auto& given) { return std::string_view(given.first); });
+  if (found == given_.end()) {
+    return "";
   }
-  if (value == "false") {
-    return off.empty() ? "" : fmt::format(" --{}{}", off, name);
+  std::string value = found->second;
+  given_.erase(found);
+  return value.starts_with('[') ? replaced(value.substr(1, value.size() - 2), ",", "") : value;
+}
+
+std::string GivenKnobs::flags(std::initializer_list<std::string_view> known, std::string_view off) {
+  std::string out;
+  for (const std::string_view knob : known) {
+    const std::string value = take(knob), name = replaced(std::string(knob), "_", "-");
+    if (value == "true") {
+      out += " --" + name;
+    } else if (value == "false") {
+      out += off.empty() ? "" : fmt::format(" --{}{}", off, name);
+    } else if (!value.empty()) {
+      out += fmt::format(" --{} {}", name, value);
+    }
   }
-  return value == "true" ? " --" + name : fmt::format(" --{} {}", name, value);
+  return out;
 }
 
 }  // namespace epsim

@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "sim/study/capacity.h"
 
@@ -29,16 +31,37 @@ struct ExpertFile {
 
 struct LaunchedPool {
   const CapacityDesign& design;
-  int instances = 0;  // spare ones too
-  bool dense = false, deep_ep = false;
-  std::int64_t context = 0;           // tokens that a request may have
-  bool beyond_model = false;          // more than the model's configuration says
-  std::int64_t low_latency_rows = 0;  // scenario/engine_defaults.h
+  const PlannedPool& planned;
+  int instances = 0;         // spare ones too
+  std::int64_t context = 0;  // tokens that a request may have
   ExpertFile experts;
   Hosts hosts = hosts_of(design);
 
+  const MoeSpec& model() const { return planned.model; }
+  const SpeculativeOptions& drafts() const { return planned.pool.serving.speculative; }
   bool whole() const { return design.role == InstanceRole::kWhole; }
+  bool fp8_cache() const { return model().bytes_per_kv == 1; }
+  bool beyond_model() const { return model().context > 0 && planned.longest_request > model().context; }
   int ranks() const { return design.gpus / design.attention_tp; }
+  // DeepEP moves the tokens, in steps with prompts or in all; and in those of decodes alone where they differ.
+  bool deep_ep() const;
+  Transport transport_of(bool decodes) const;
+};
+
+// The scenario's section `serving` as it was given. A command takes what it states; what is left is noted.
+class GivenKnobs {
+ public:
+  explicit GivenKnobs(std::vector<std::pair<std::string, std::string>> given) : given_(std::move(given)) {}
+
+  // Its value, "" where it was not given. Lists: their elements, with spaces between them.
+  std::string take(std::string_view knob);
+  // Those of `known` as flags of their names with dashes. `off`: what goes before a switch that is false; "" where there
+  // is no such flag.
+  std::string flags(std::initializer_list<std::string_view> known, std::string_view off);
+  const std::vector<std::pair<std::string, std::string>>& left() const { return given_; }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> given_;
 };
 
 struct EngineLaunch {
@@ -46,10 +69,9 @@ struct EngineLaunch {
   const char* plan_ending;  // of a file in that format
   int first_port = 0;       // of an instance
   int port_step = 1;        // from one instance of a host to the next
-  // Starts an instance: no flags of the scenario's knobs, no port.
-  std::string (*command)(const LaunchedPool&);
-  // A knob of the section `serving` as a flag, where it is one (docs/serving.md); may be empty.
-  std::optional<std::string> (*flag)(const std::string& knob, const std::string& value, const CapacityDesign&);
+  bool by_mpi = false;      // one command starts the processes on all hosts of an instance
+  // Starts an instance, without its port.
+  std::string (*command)(const LaunchedPool&, GivenKnobs&);
   // What it does not do as the run had it: comments, each a line.
   std::string (*notes)(const LaunchedPool&);
   // What requests are sent to: of one pool, or of prefill and decode instances.
@@ -61,12 +83,10 @@ const EngineLaunch& launch_of(std::string_view name);
 // The version that a name stands for: "sglang_0_5" of "sglang".
 std::string_view engine_version(std::string_view name);
 std::string role_name(const CapacityDesign& design);
-// A knob as a flag of its name with dashes, if it is one of `known`. `off`: what goes before a switch that is false; ""
-// where there is no such flag.
-std::optional<std::string> flag_among(std::initializer_list<std::string_view> known, const std::string& knob,
-                                      const std::string& value, std::string_view off);
 // Where an engine has no router for whole instances.
 inline constexpr const char* kInTurn = "# Spread requests over all instances, one after the other, as the runs did.\n";
+// Of drafts that no layer of the checkpoint proposes.
+inline constexpr const char* kOwnDrafter = "# The runs drafted as a layer like the model's last; name your drafter.\n";
 
 extern const EngineLaunch kSglangLaunch, kVllmLaunch, kTrtllmLaunch;
 
