@@ -19,6 +19,15 @@ struct Copy {
   std::int64_t number;  // 0 = at the recorded instant
 };
 
+// Copies of one request do not come together, as no two users send the same long prompt at once: copy `number` comes in
+// the place of an earlier request, up to a tenth of the recording away, the others of its number as far.
+std::size_t content_of(std::size_t place, std::int64_t number, std::size_t requests) {
+  constexpr double kTurn = 0.6180339887498949;  // of a circle: any few of them are far apart
+  const double turns = static_cast<double>(number) * kTurn;
+  const auto away = static_cast<std::size_t>((turns - std::floor(turns)) * static_cast<double>(requests) / 10);
+  return (place + away) % requests;
+}
+
 std::vector<Copy> draw_copies(const std::vector<Request>& requests, double factor, Seed seed) {
   RandomStream random(seed, "requests.resample");
   const double whole = std::floor(factor);
@@ -28,7 +37,8 @@ std::vector<Copy> draw_copies(const std::vector<Request>& requests, double facto
     const auto count = static_cast<std::int64_t>(whole) + (random.uniform() < factor - whole ? 1 : 0);
     for (std::int64_t k = 0; k < count; ++k) {
       const double later = k == 0 ? 0.0 : random.uniform() * static_cast<double>(gap.count());
-      copies.push_back({requests[i].arrival + Ticks{static_cast<std::int64_t>(later)}, i, k});
+      copies.push_back({requests[i].arrival + Ticks{static_cast<std::int64_t>(later)},
+                        content_of(i, k, requests.size()), k});
     }
   }
   std::stable_sort(copies.begin(), copies.end(), [](const Copy& a, const Copy& b) { return a.arrival < b.arrival; });
