@@ -19,7 +19,10 @@ KvLanes::KvLanes(const InstancePool& pool, const LinkProfile& link, const MoeSpe
                  std::vector<Fault> faults)
     : cluster_(pool.cluster),
       link_(link),
-      per_token_(model.kv_bytes_per_token(receivers) * receivers),
+      // The drafter's layer goes along (SGLang: disaggregation/prefill.py).
+      per_token_((model.kv_bytes_per_token(receivers) +
+                  (pool.memory.drafter ? model.mtp_layer().kv_bytes_per_token(receivers) : Bytes(0))) *
+                 receivers),
       per_prompt_(model.kv_bytes_per_sequence(receivers) * receivers),
       faults_(std::move(faults)),
       attention_tp_(pool.parallelism.attention_tp) {

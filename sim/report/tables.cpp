@@ -48,7 +48,7 @@ std::string requests_line(const RunSummary& run) {
   }
   if (run.number("failed_requests") + run.number("retried_requests") > 0) {
     text +=
-        fmt::format("; {} restarted after hardware failures, {} failed", f("retried_requests"), f("failed_requests"));
+        fmt::format("; {} restarts after hardware failures, {} failed", f("retried_requests"), f("failed_requests"));
   }
   if (run.flag("interrupted")) {
     text += fmt::format("; interrupted with {} running and {} waiting: only complete steps count",
@@ -261,12 +261,10 @@ std::string kv_lines(const RunSummary& run) {
                                                 f("recomputed_tokens")));
   }
   if (run.number("transfers") > 0) {
-    out += captioned(
-        "KV transfers",
-        fmt::format(
-            "{} of {} tokens in all, {} ms each on average, after {} ms for decode memory and {} ms behind others",
-            f("transfers"), f("transferred_tokens"), f("transfer_mean_ms"), f("transfer_memory_wait_mean_ms"),
-            f("transfer_wait_mean_ms")));
+    out += captioned("KV transfers", fmt::format("{} of {} tokens in all, {} ms each on average, after {} ms for "
+                                                 "decode memory and {} ms behind others or their own earlier parts",
+                                                 f("transfers"), f("transferred_tokens"), f("transfer_mean_ms"),
+                                                 f("transfer_memory_wait_mean_ms"), f("transfer_wait_mean_ms")));
   }
   return out;
 }

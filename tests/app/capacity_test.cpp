@@ -135,7 +135,8 @@ TEST_CASE("capacity answers without a cost where no price is known, and takes pr
 TEST_CASE("capacity tries a single GPU by default, and nodes of a user's file") {
   const TempDir dir;
   const std::string demand =
-      " --input-tokens 1024 --output-tokens 512 --ttft p99=2s --tpot p99=30ms --modes together --quick -q -o plan --overwrite";
+      " --input-tokens 1024 --output-tokens 512 --ttft p99=2s --tpot p99=30ms --modes together --quick -q -o plan "
+      "--overwrite";
   const Outcome one = run_epsim(dir, "capacity --model gpt-oss-20b --rate 20/s" + demand);
   CHECK(one.exit_code == 0);
   check_contains(one.out, {"Rent 1 x p5.4xlarge (1 GPU): 1 instance of 1 node with attention TP 1; sglang, mxfp4",

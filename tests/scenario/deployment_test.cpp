@@ -203,6 +203,9 @@ TEST_CASE("MLA's latents travel as often as the decode rank has GPUs, by as many
   const auto lanes = [&](int receivers) { return KvLanes(pool, s.network.inter, s.model, receivers); };
   CHECK(lanes(1).cache_of(1, 1000).count() == 70272.0 * 1000);
   CHECK(lanes(8).cache_of(1, 1000).count() == 8 * 70272.0 * 1000);
+  pool.memory.drafter = true;  // its layer's latents go along: 62 layers
+  CHECK(lanes(8).cache_of(1, 1000).count() == 8 * 71424.0 * 1000);
+  pool.memory.drafter = false;
   // To 8 GPUs each of the 4 NICs carries two copies, to 4 one each, to one a NIC carries it alone.
   const auto wire = [&](int receivers) { return lanes(receivers).transfer_time(100'000, true, 1.0).count(); };
   CHECK(wire(1) == doctest::Approx(wire(4)));

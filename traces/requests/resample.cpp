@@ -37,8 +37,8 @@ std::vector<Copy> draw_copies(const std::vector<Request>& requests, double facto
     const auto count = static_cast<std::int64_t>(whole) + (random.uniform() < factor - whole ? 1 : 0);
     for (std::int64_t k = 0; k < count; ++k) {
       const double later = k == 0 ? 0.0 : random.uniform() * static_cast<double>(gap.count());
-      copies.push_back({requests[i].arrival + Ticks{static_cast<std::int64_t>(later)},
-                        content_of(i, k, requests.size()), k});
+      copies.push_back(
+          {requests[i].arrival + Ticks{static_cast<std::int64_t>(later)}, content_of(i, k, requests.size()), k});
     }
   }
   std::stable_sort(copies.begin(), copies.end(), [](const Copy& a, const Copy& b) { return a.arrival < b.arrival; });

@@ -57,7 +57,8 @@ constexpr KeyTable kClosedLoopKeys =
     KeyTable({
         {"concurrency", key::whole(Bound::kPositive), key::kRequired, "Requests in flight."},
         {"count", key::whole(Bound::kPositive), key::kRequired, "Number of requests."},
-        {"warmup", key::whole(), key::is(0), "First requests that are left out of the figures."},
+        {"warmup", key::whole(), key::is(0),
+         "Requests that run first, end before the others start, and are left out of the figures."},
         {"ramp", key::time(), key::is(Seconds(0)), "Time over which clients start."},
     }) +
     kPromptKeys + kLengthKeys;
