@@ -323,8 +323,8 @@ void warn_of_outcome(const Scenario& s, std::span<ServedInstance> instances, std
     out.push_back(fmt::format(
         "{} of {} requests failed: hardware was lost, and no instance was left that could serve them, or they had been "
         "restarted as often as deployment.retry_limit allows. deployment.after_loss says what becomes of experts "
-        "without "
-        "a copy (docs/execution.md).",
+        "without a copy (docs/execution.md); none of its settings keeps an instance with fewer slots left than a layer "
+        "has experts.",
         result.failed, result.requests.size()));
   }
   const InstancePool& decoders = instances.back().prepared->pool;
