@@ -126,8 +126,9 @@ CapacityAnswer served(const Asked& asked, const RequestTrace& trace, Seconds spa
 // Under a steady load: as many of the first requests as it takes to tell, their arrivals scaled to the rate.
 CapacityAnswer steady_answer(const Asked& asked, const CapacityQuestion& question) {
   const Scenario& s = asked.deployment.scenario;
-  const std::size_t most =
-      s.make_requests ? question.most_requests : std::min(question.most_requests, s.requests.requests.size());
+  // Many instances hold many requests: a run that ends before they have filled is no steady state.
+  const std::size_t allowed = question.most_requests * static_cast<std::size_t>(pools_of(s).back().instances);
+  const std::size_t most = s.make_requests ? allowed : std::min(allowed, s.requests.requests.size());
   const std::size_t first = std::min(most, question.first_requests * (asked.cut ? kPromptRequests : 1));
   const std::size_t usual = asked.few ? std::min(most, kShareRequests * first) : most;
   double missing = std::numeric_limits<double>::infinity();

@@ -26,8 +26,9 @@ struct Asked {
   const std::atomic<bool>* stop = nullptr;
 };
 
-// The verdict on a load: of requests scaled to the rate, and for a recording, where these hold, of its bursts, with up to
-// `most_of_recording` of its requests. Throws StudyInterrupted.
+// The verdict on a load: of requests scaled to the rate, of which there may be as many for each instance as the question
+// allows, and for a recording, where these hold, of its bursts, with up to `most_of_recording` of its requests. Throws
+// StudyInterrupted.
 CapacityAnswer answer_to(const Asked& asked, const CapacityQuestion& question, std::size_t most_of_recording);
 
 // What an answer says of the deployment itself.

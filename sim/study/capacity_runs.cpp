@@ -22,7 +22,7 @@
 namespace epsim {
 namespace {
 
-constexpr int kAnswerFormat = 12;
+constexpr int kAnswerFormat = 13;
 constexpr std::size_t kAloneRequests = 3;
 constexpr std::size_t kAloneOf = 1000;        // requests of which the shortest is taken
 constexpr double kAloneGap = 10'000;          // seconds between them

@@ -485,7 +485,8 @@ CapacityPlan plan_capacity(const CapacityRequest& request, const CapacityControl
     const Scenario scenario = read_scenario(capacity_scenario(request.question, pools), {policy});
     plan.warnings = all_warnings(scenario);
     for (const InstancePool& pool : pools_of(scenario)) {
-      const std::string wrong(policy == experts_in_order().name ? "" : moved_experts_warning(pool));
+      const bool in_place = scenario.model.dense() || policy == experts_in_order().name;
+      const std::string wrong(in_place ? "" : moved_experts_warning(pool));
       if (!wrong.empty() && std::ranges::find(plan.warnings, wrong) == plan.warnings.end()) {
         plan.warnings.push_back(wrong);
       }

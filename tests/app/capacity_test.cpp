@@ -153,6 +153,17 @@ TEST_CASE("capacity tries a single GPU by default, and nodes of a user's file") 
   check_contains(six.out, {"None fits; ", "32 experts do not divide over 6 GPUs"});
 }
 
+// 200/s take 5 nodes, 40 instances. 120 hold some 5,600 requests at once: 12,000 in all are gone before that is steady.
+TEST_CASE("capacity asks many instances for as many requests as they take to fill") {
+  const TempDir dir;
+  const Outcome told =
+      run_epsim(dir,
+                "capacity --model llama-3.1-70b --input-tokens 1500 --output-tokens 300 --ttft p99=1s "
+                "--tpot p99=40ms --rate 600/s --nodes p6-b200.48xlarge --sizes 1/8 --seeds 1 -q -o plan");
+  check_contains(told.out, {"Rent 15 x p6-b200.48xlarge"});
+  CHECK(told.err.find("copies of experts") == std::string::npos);  // a dense model has none
+}
+
 TEST_CASE("capacity says what the engine makes of the weights, and what a run of its answer warns of") {
   const TempDir dir;
   const std::string ask =
