@@ -167,8 +167,7 @@ std::string low_latency_words(const InstancePool& pool, std::int64_t decodes) {
   const std::int64_t rows = low_latency_rows(pool, decodes);
   return fmt::format(
       "steps have up to {} decodes a DP rank; deepep_low_latency takes {} a GPU in SGLang's default, {} a rank. {} "
-      "lower "
-      "cuda_graph_max_bs and max_running_requests.",
+      "lower cuda_graph_max_bs and max_running_requests.",
       decodes, of_gpu, of_gpu * pool.parallelism.attention_tp,
       rows > kMostLowLatencyRows
           ? fmt::format("SGLang takes {} at most:", kMostLowLatencyRows)

@@ -118,8 +118,7 @@ std::string balance_text(const Scenario& scenario, const std::vector<BalanceRow>
   if (std::ranges::any_of(rows, &BalanceRow::per_step)) {
     out +=
         "Policies with copies in each step (/layer: at most, of one layer) are scored on two drawn steps, whose counts "
-        "scatter, the others on the mean "
-        "load.\n";
+        "scatter, the others on the mean load.\n";
   }
   return out;
 }

@@ -92,6 +92,9 @@ TEST_CASE("capacity states the knobs that were priced") {
                  {"attention_dp_config: {enable_balance: true}\\ncuda_graph_config: {batch_sizes: [1, 8], "
                   "enable_padding: true}\\n",
                   " --enable_chunked_prefill "});
+  const std::string eager = script("--engines trtllm --attention-tp 1 --set serving.use_cuda_graph=false");
+  check_contains(eager, {"cuda_graph_config: null\\n"});
+  CHECK_MESSAGE(eager.find("enable_padding") == std::string::npos, eager);  // a key stands once
 }
 
 // TensorRT-LLM's processes are of one MPI job; DeepEP's queues and buffers hold the largest captured batch, 512 tokens.

@@ -70,6 +70,9 @@ std::string options_of(const LaunchedPool& pool, GivenKnobs& knobs) {
           list ? fmt::format("[{}]", replaced(value, " ", ", ")) : value;
     }
   }
+  if (!pool.planned.pool.serving.graphs.enabled) {
+    sections.erase("cuda_graph_config");  // it is null
+  }
   std::string out;
   for (const auto& [section, keys] : sections) {
     const std::string separator = section.empty() ? "\\n" : ", ";

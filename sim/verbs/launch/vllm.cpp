@@ -62,15 +62,15 @@ std::string vllm_command(const LaunchedPool& pool, GivenKnobs& knobs) {
   if (pool.beyond_model()) {  // envs.py
     out = "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 " + out;
   }
+  if (!pool.whole()) {  // docs.vllm.ai, nixl_connector_usage; the host defaults to localhost
+    out = "VLLM_NIXL_SIDE_CHANNEL_HOST=$(hostname -I | cut -d ' ' -f 1) " + out +
+          " --kv-transfer-config '{\"kv_connector\": \"NixlConnector\", \"kv_role\": \"kv_both\"}'";
+  }
   if (by_ray(pool)) {
     out =
         "if [ $NODE_RANK != 0 ]; then exec ray start --address $LEADER:6379 --block; fi\nray start --head --port 6379\n"
         "VLLM_RAY_DP_PACK_STRATEGY=span " +
         out;
-  }
-  if (!pool.whole()) {  // docs.vllm.ai, nixl_connector_usage; the host defaults to localhost
-    out = "VLLM_NIXL_SIDE_CHANNEL_HOST=$(hostname -I | cut -d ' ' -f 1) " + out +
-          " --kv-transfer-config '{\"kv_connector\": \"NixlConnector\", \"kv_role\": \"kv_both\"}'";
   }
   out += pool.fp8_cache() ? " --kv-cache-dtype fp8" : "";
   out += speculative_flags(pool);
