@@ -1,13 +1,13 @@
 // All instances of a deployment in one event queue: requests arrive and are routed to an instance, instances step each
 // at its own pace, and where prompts and decodes run on instances of their own, keys and values travel between them.
 //
-//   Prefill/decode: a request is routed to a prefill instance, which computes its prompt and holds the keys and values.
-//   A decode instance, chosen then, sets pages aside as soon as it can; the transfer follows, one after another on the
-//   lane that the source rank leaves by. The request's first token counts when the transfer has ended, since the decode
-//   instance hands it out; the pages of the prefill instance are free from then on.
+//   Prefill/decode: a request is routed to a prefill instance, which computes its prompt and holds the keys and values
+//           until they have travelled, one prompt after another on the lane that the source rank leaves by. The decode
+//           instance sets pages aside for them as soon as it can: where the engine asks for memory first, before the
+//           prompt enters the prefill instance's queue, and then what has been computed of it travels chunk by chunk;
+//           else when all of it has been computed. The request's first token counts when the transfer has ended, where the
+//           decode instance hands it out, or after the step in which that makes it again.
 //           A transfer goes at the share of its rate that faults leave to the slower of its ends when it begins.
-//           Where the prefill engine sends chunks, the decode instance is chosen when the first of several has been
-//           computed, and from when it has set pages aside each goes as soon as it has been computed.
 //   Losses: a DP rank that is lost takes its requests' keys and values with it; they start anew, as arrivals do, on a
 //           rank that is left, and fail after `retry_limit` of that, or when nobody is left who could serve them. The
 //           step under way when hardware goes ends as if nothing had happened; then its instance stands still for the loss's
@@ -15,13 +15,12 @@
 //           its last start, but for the gaps between tokens, which were real, and its arrival. A rank that comes back
 //           is empty, takes new requests, and steps with its instance after the time that it takes to rejoin.
 //   Clients: in a closed loop, the next request of the trace arrives when one has ended or failed.
-//   Source : SGLang v0.4.8 disaggregation/prefill.py, decode.py (pages are set aside before the transfer; the decode
-//            server streams the answer).
-//            prefill.py, send_kv_chunk (chunks). vLLM v0.10 nixl_connector.py: the decode worker reads when the prompt
-//            has ended.
+//   Source : SGLang v0.4.8 disaggregation/prefill.py (PrefillBootstrapQueue: requests "whose bootstrap (handshake and
+//            preallocation) has not finished"; send_kv_chunk), decode.py (the decode server streams the answer). vLLM
+//            v0.10 nixl_connector.py: the decode worker reads when the prompt has ended.
 //   Ignores: handshake latency.
-//   Differs: SGLang's prompts start when the decode server has set pages aside, here whenever they can; vLLM's decode
-//            server chooses the time of its read.
+//   Differs: SGLang's prefill instance is chosen when pages have been set aside, there before; vLLM's decode server
+//            chooses the time of its read.
 #pragma once
 
 #include <cstddef>
@@ -60,12 +59,12 @@ class Deployment {
  private:
   // Where a request's keys and values come from and go to.
   struct Route {
-    std::int32_t from_instance, from_rank;
-    std::int32_t to_instance = -1, to_rank = -1;
-    std::int64_t computed = 0, sent = 0;  // tokens of the prompt; what has been computed may go
-    bool admitted = false;                // the decode rank has set memory aside
-    bool ended = false;                   // all of it has been computed
-    Ticks ended_at{};
+    std::int32_t to_instance, to_rank;
+    std::int32_t from_instance = -1, from_rank = -1;  // -1: no prefill instance has it yet
+    std::int64_t computed = 0, sent = 0;              // tokens of the prompt; what has been computed may go
+    bool admitted = false;                            // the decode rank has set memory aside
+    bool ended = false;                               // all of it has been computed
+    Ticks asked{};                                    // it waits for that memory since then
   };
 
   void handle(Ticks at, const ServingEvent& event);
@@ -92,7 +91,11 @@ class Deployment {
   bool can_serve() const { return any_alive(fronts_) && (decoders_.empty() || any_alive(decoders_)); }
   bool stranded(std::size_t instance) const;
   bool all_ended() const;
-  std::size_t route(std::int32_t request);
+  struct Place {
+    std::size_t instance, rank;
+  };
+  Place enter_front(std::int32_t request);
+  void begin(std::int32_t request);
   void change_gpus(std::size_t instance, const HardwareChange& change);
   std::optional<Ticks> recovery_stall(std::size_t instance, const HardwareChange& change);
   void lose_ranks(std::size_t instance, std::span<const int> ranks);
@@ -104,7 +107,8 @@ class Deployment {
   void settle(std::size_t instance);
   void hand_over(std::size_t from);
   void start_transfers(std::size_t to);
-  Route& route_to_decoder(std::int32_t request, std::size_t from, std::size_t from_rank);
+  Route& route_to_decoder(std::int32_t request);
+  void begin_remote(std::int32_t request, Route& route);
   void transfer(std::int32_t request, Route& route);
   void ended(std::int64_t requests);
   std::int64_t first_rank(std::size_t instance) const { return first_rank_[instance]; }
@@ -155,6 +159,7 @@ class Deployment {
   };
   std::vector<Standing> standing_;  // [instance]
   bool may_lose_ = false;
+  bool memory_first_ = false;  // ServingOptions, of prefill instances
   std::size_t next_front_ = 0, next_decoder_ = 0;
   RunCounters counters_;
   SeriesRecorder series_;

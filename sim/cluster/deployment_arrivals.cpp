@@ -39,14 +39,28 @@ void Deployment::expect_arrival(std::size_t request) {
   }
 }
 
-// Queues the request at a rank; its instance.
-std::size_t Deployment::route(std::int32_t request) {
+// Queues the request at a rank that computes its prompt.
+Deployment::Place Deployment::enter_front(std::int32_t request) {
   const std::size_t instance = pick_alive(fronts_, next_front_, request);
   const std::size_t rank = instances_[instance].enqueue(request);
   const std::int64_t number = first_rank(instance) + static_cast<std::int64_t>(rank);
   note_rank(request, number);
   fingerprint_.add(static_cast<std::uint64_t>(number));
-  return instance;
+  expect_step(instance);
+  return {instance, rank};
+}
+
+// The request is at the door of an instance that can serve.
+void Deployment::begin(std::int32_t request) {
+  if (!memory_first_) {
+    enter_front(request);
+    return;
+  }
+  const Route& route = route_to_decoder(request);
+  const auto to = static_cast<std::size_t>(route.to_instance);
+  note_rank(request, first_rank(to) + route.to_rank);
+  start_transfers(to);
+  expect_step(to);
 }
 
 void Deployment::on(const RequestArrived& event) {
@@ -68,7 +82,7 @@ void Deployment::on(const RequestArrived& event) {
 void Deployment::on(const RequestReady& event) {
   result_.requests[static_cast<std::size_t>(event.request)].place = RequestPlace::kAway;
   if (can_serve()) {
-    expect_step(route(event.request));
+    begin(event.request);
   } else {
     fail(event.request);
   }

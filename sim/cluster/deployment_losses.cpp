@@ -119,7 +119,7 @@ void Deployment::lose_ranks(std::size_t i, std::span<const int> ranks) {
 }
 
 // A request that was lost at one end of a transfer leaves the other end too, and starts anew; but a prompt whose decode
-// rank is lost is computed to its end, and finds another.
+// rank is lost is computed to its end first.
 bool Deployment::cut_route(std::int32_t request, std::size_t lost_instance) {
   const auto entry = routes_.find(request);
   if (entry == routes_.end()) {
@@ -127,6 +127,9 @@ bool Deployment::cut_route(std::int32_t request, std::size_t lost_instance) {
   }
   const Route route = entry->second;
   routes_.erase(entry);
+  if (route.from_instance < 0) {
+    return true;  // it has not begun
+  }
   const bool source_lost = static_cast<std::size_t>(route.from_instance) == lost_instance;
   if (!source_lost && !route.ended) {
     return false;
@@ -154,7 +157,7 @@ void Deployment::retry(std::int32_t request) {
     return;
   }
   ++extras.retries;
-  expect_step(route(request));
+  begin(request);
 }
 
 void Deployment::fail(std::int32_t request) {

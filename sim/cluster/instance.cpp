@@ -37,7 +37,7 @@ std::size_t Instance::enqueue(std::int32_t request) {
 
 std::size_t Instance::enqueue_remote(std::int32_t request) {
   const std::size_t rank = router_.pick(ranks_, request);
-  ranks_[rank]->enqueue_remote(request, spec_.options.receive_interval == 1 || !stepping);
+  ranks_[rank]->enqueue_remote(request, !stepping);
   return rank;
 }
 

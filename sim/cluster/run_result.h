@@ -63,7 +63,7 @@ struct TransferStats {
   std::int64_t tokens = 0;
   Seconds time{};             // on the link, summed over transfers
   Seconds wait{};             // behind others, where prompts leave and where they arrive
-  Seconds wait_for_memory{};  // of computed prompts, until their decode instance has set memory aside
+  Seconds wait_for_memory{};  // of prompts, until their decode instance has set memory aside
   struct Carried {
     std::int64_t prompts = 0, tokens = 0;
   };

@@ -35,9 +35,9 @@ void DecodeSet::add(const Member& m) {
   spent_ += m.left == 0 ? 1 : 0;
 }
 
-void DecodeSet::join(std::int32_t request, std::int64_t context, std::int32_t left, Ticks now) {
-  EPSIM_CHECK(left > 0, "a request without tokens to come must not decode");
-  add({request, left, context, now});
+void DecodeSet::join(const Member& m) {
+  EPSIM_CHECK(m.left > 0 && m.made == 0, "a request without tokens to come must not decode");
+  add(m);
 }
 
 void DecodeSet::join_made(std::int32_t request, std::int64_t context, std::int32_t left,
@@ -90,7 +90,9 @@ std::int64_t DecodeSet::hand_out(Ticks now, bool in_step, GapSamples& gaps, Hand
     if (m.made == 0) {
       continue;
     }
-    if (!m.fresh) {
+    if (m.fresh) {
+      out.first.push_back(m.request);
+    } else {
       gaps.add(now - m.last_token, 1);
     }
     together += m.made - 1;

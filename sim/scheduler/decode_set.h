@@ -40,8 +40,8 @@ class DecodeSet {
     bool fresh = false;     // it is the first of its request
   };
 
-  // A request that got a token at `now` and has `context` tokens cached; `left` more tokens are to come (> 0).
-  void join(std::int32_t request, std::int64_t context, std::int32_t left, Ticks now);
+  // A request that has all of its tokens handed out, or none where it is fresh; more are to come.
+  void join(const Member& m);
   // A request whose prompt ended with a token that is not handed out; `left` more (>= 0) are to come. `last_token`: of a
   // request that had some before.
   void join_made(std::int32_t request, std::int64_t context, std::int32_t left, std::optional<Ticks> last_token);
@@ -51,6 +51,7 @@ class DecodeSet {
   // Requests, in the order in which their ranks hand out.
   struct Handed {
     std::vector<std::int32_t> prompts;   // whose prompt ended
+    std::vector<std::int32_t> first;     // that got their first token
     std::vector<std::int32_t> finished;  // that got their last token: those of decodes by number, then those of prompts
   };
   // Hands out what has been made. Requests that got their last token leave the set; the gaps since each sequence's

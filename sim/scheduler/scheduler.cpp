@@ -67,7 +67,7 @@ std::int64_t Scheduler::take_in(Ticks now, bool receives) {
   }
   for (; joinable_ < joining_.size(); ++joinable_) {
     DecodeSet::Member& m = joining_[joinable_];
-    if (record(m.request).first_token == Ticks{}) {
+    if (!m.fresh && record(m.request).first_token == Ticks{}) {
       mutable_record(m.request).first_token = m.last_token = now;
     }
   }
@@ -212,8 +212,7 @@ const RankBatch& Scheduler::begin_prompts(Ticks now, bool hold_prompts, bool hol
   hold_all_ = hold_all;
   const auto joined =
       joining_.begin() + (options_.overlap_schedule ? static_cast<std::ptrdiff_t>(joinable_) : std::ssize(joining_));
-  std::for_each(joining_.begin(), joined,
-                [this](const DecodeSet::Member& m) { decodes_.join(m.request, m.context, m.left, m.last_token); });
+  std::for_each(joining_.begin(), joined, [this](const DecodeSet::Member& m) { decodes_.join(m); });
   joining_.erase(joining_.begin(), joined);
   joinable_ = 0;
   form_batch(now);
@@ -340,7 +339,7 @@ void Scheduler::end_step() {
   for (const std::int32_t request : chunks_) {
     Active& a = active_.at(request);
     publish(request, a, a.done);
-    if (options_.sends_chunks && options_.role == InstanceRole::kPrefill && a.done < a.prompt) {
+    if (options_.memory_first && options_.role == InstanceRole::kPrefill && a.done < a.prompt) {
       computed_.push_back({request, a.done});
     }
   }
@@ -349,29 +348,21 @@ void Scheduler::end_step() {
   batch_ = {};
 }
 
-void Scheduler::hand_out_prompt(std::int32_t request, Ticks now) {
-  RequestRecord& r = mutable_record(request);
-  ++counts_.prompt_ends;
-  // The decode instance hands out the first token.
-  if (active_.at(request).generated == 0) {
-    r.first_token = options_.role == InstanceRole::kPrefill ? Ticks{} : now;
-  }
-}
-
 std::int64_t Scheduler::hand_out(Ticks now, GapSamples& gaps) {
   handed_.prompts.clear();
+  handed_.first.clear();
   handed_.finished.clear();
   const std::int64_t unused = decodes_.hand_out(now, batch_.decode_tokens > 0, gaps, handed_);
   if (!rules_.reserve_full && unused > 0) {
     kv_.release(unused);
   }
-  for (const std::int32_t request : handed_.prompts) {
-    hand_out_prompt(request, now);
+  for (const std::int32_t request : handed_.first) {
+    mutable_record(request).first_token = now;
   }
+  counts_.prompt_ends += std::ssize(handed_.prompts) + std::ssize(ended_);
   parts_.insert(parts_.end(), computed_.begin(), computed_.end());
   computed_.clear();
   for (const std::int32_t request : ended_) {
-    hand_out_prompt(request, now);
     in_transfer_.push_back(request);
     handed_over_.push_back(request);
   }

@@ -66,7 +66,7 @@ class Scheduler {
   // Some request is known here that has not ended.
   bool busy() const { return !active_.empty() || !waiting_.empty() || !remote_.empty(); }
 
-  // Of a prefill instance that sends chunks: prompts under way of which more has been computed since the last call, and
+  // Of a prefill instance whose prompts have memory elsewhere: those under way of which more has been computed since the last call, and
   // their tokens in KV memory.
   struct PromptPart {
     std::int32_t request;
@@ -76,8 +76,9 @@ class Scheduler {
   // Of a prefill instance: the prompts that ended since the last call. They hold their memory until they are released.
   std::vector<std::int32_t> take_handed_over();
   void release_handed_over(std::int32_t request);
-  // Of a decode instance: a request whose prompt was computed elsewhere queues for memory, at once or when it is taken in; admit_remote() sets it aside
-  // for the first in the queue if it can; receive() ends the transfer, and the request decodes from the next step on.
+  // Of a decode instance: a request whose prompt others compute queues for memory, at once or when it is taken in, between steps;
+  // admit_remote() sets it aside for the first in the queue if it can; receive() ends the transfer, and the request decodes
+  // from the next step on.
   void enqueue_remote(std::int32_t request, bool at_once);
   std::optional<std::int32_t> admit_remote();
   void receive(std::int32_t request, Ticks now);
@@ -133,7 +134,8 @@ class Scheduler {
     std::int64_t dropped_prompt_tokens = 0, resumed_tokens = 0;
     std::int64_t received_tokens = 0;  // prompt tokens in KV memory that were computed elsewhere
     std::int64_t rejected_tokens = 0;  // decode tokens that speculation put into batches in vain
-    std::int64_t overrun_tokens = 0;   // and those of requests whose end, or retraction, was not known yet
+    // And those of requests whose end, or retraction, was not known yet, or whose first token had been made elsewhere.
+    std::int64_t overrun_tokens = 0;
     // Tokens that requests had generated when they were dropped, and the gaps between these.
     std::int64_t lost_tokens = 0, lost_gaps = 0;
   };
@@ -149,7 +151,7 @@ class Scheduler {
   UnfinishedWork unfinished() const;
 
  protected:
-  // What an engine does its own way with KV memory.
+  // What an engine does its own way with KV memory, and with prompts from elsewhere.
   struct MemoryRules {
     // A request enters with pages for all of its input and output, else it takes pages as it grows.
     bool reserve_full = false;
@@ -157,6 +159,8 @@ class Scheduler {
     std::int64_t reserved_decode_tokens = 0;
     // A prompt that was handed over gives its place in the batch up at once; else when its keys and values have left.
     bool leaves_when_handed_over = false;
+    // A decode instance computes the last token of a prompt again, and samples the first of the answer from that.
+    bool samples_again = false;
   };
   Scheduler(const ServingOptions& options, const RankContext& context, const MemoryRules& rules);
 
@@ -269,7 +273,6 @@ class Scheduler {
   std::optional<DecodeSet::Member> take_joining(std::int32_t request);
   void forget(std::int32_t request, const Active& a, std::int64_t held);
   void end_prompt(std::int32_t request);
-  void hand_out_prompt(std::int32_t request, Ticks now);
 
   ServingOptions options_;
   MemoryRules rules_;

@@ -3,13 +3,15 @@
 //
 //   Source : sgl-project/sglang v0.4.8 disaggregation/decode.py: DecodePreallocQueue (memory for the prompt beside
 //            num_reserved_decode_tokens, 512, of every running request and of this one; retracted requests first, from
-//            host memory); disaggregation/prefill.py: a request's memory is freed when its transfer has ended; what has
+//            host memory; once an iteration of its loop); disaggregation/prefill.py: a request's memory is freed when its transfer has ended; what has
 //            been computed of a prompt goes out when the host has seen it (process_prefill_chunk, send_kv_chunk); the
 //            decode instance hands out the first token, when its loop finds that the transfer has ended
 //            (event_loop_overlap_disagg_decode: stream_output of the batch of prompts that have come). A request of one
 //            token travels, too, and ends then: v0.5.9 process_batch_result_prebuilt; TensorRT-LLM's server asks for
 //            a generation after any answer that ended by its length (openai_disagg_service.py, _need_gen).
-//   Differs: a request that finds the rank idle always enters.
+//            vLLM v0.10 v1/core/sched/scheduler.py (_update_waiting_for_remote_kvs: of a prompt that has come whole one
+//            token less counts as computed), and its proxies, which ask the prefill server for one token and drop it.
+//   Differs: a request that finds the rank idle always enters. A step that samples again checks proposed tokens, too.
 #include <algorithm>
 #include <utility>
 
@@ -61,14 +63,16 @@ std::optional<std::int32_t> Scheduler::admit_remote() {
     const bool on_host = resumed != resumed_.end();
     Active a;
     a.generated = on_host ? resumed->second.generated : 0;
-    a.prompt = a.done = record(request).input_tokens + (on_host ? a.generated - 1 : 0);
+    a.prompt = a.done = record(request).input_tokens + (on_host ? a.generated - 1 : 0) - (rules_.samples_again ? 1 : 0);
     if (!remote_fits(request, a.done)) {
       return std::nullopt;
     }
     remote_.pop_front();
     a.order = admissions_++;
     counts_.received_tokens += a.done;
-    kv_.reserve(own_blocks(request, a, a.done));
+    if (const std::int64_t own = own_blocks(request, a, a.done); own > 0) {
+      kv_.reserve(own);
+    }
     active_.emplace(request, a);
     if (!on_host) {
       in_transfer_.push_back(request);
@@ -91,6 +95,15 @@ void Scheduler::resume_from_host(std::int32_t request) {
 void Scheduler::receive(std::int32_t request, Ticks now) {
   EPSIM_CHECK(std::erase(in_transfer_, request) == 1, "only a prompt on its way can arrive");
   RequestRecord& r = mutable_record(request);
+  if (rules_.samples_again) {
+    ++counts_.overrun_tokens;
+    joining_.push_back({.request = request,
+                        .left = r.output_tokens,
+                        .context = active_.at(request).done,
+                        .last_token = {},
+                        .fresh = true});
+    return;
+  }
   r.first_token = options_.overlap_schedule || r.output_tokens == 1 ? Ticks{} : now;
   joining_.push_back({request, r.output_tokens - 1, r.input_tokens, now});
 }

@@ -110,7 +110,9 @@ struct ServingOptions {
   bool prefix_caching = true;  // where the trace names prefix blocks
   Router router = Router::kRoundRobin;
   PrefillAlignment prefill_alignment;
-  bool sends_chunks = false;           // prefill instances: a prompt's chunks travel while later ones are computed
+  // Of prefill instances: a decode instance sets memory aside for a prompt before it is computed, so that its chunks
+  // travel while later ones are computed.
+  bool memory_first = false;
   bool decodes_await_prompts = false;  // decodes idle in a step in which any rank works on a prompt
   GraphOptions graphs;
   SpeculativeOptions speculative;

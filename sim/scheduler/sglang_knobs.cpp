@@ -327,8 +327,9 @@ void read_series(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   knobs.longest_prefix_first = in.read<SchedulePolicy>(kSglangKeys["schedule_policy"]) == SchedulePolicy::kLpm;
   s.prefix_caching = !in.read<bool>(kSglangKeys["disable_radix_cache"]);
   const std::string backend = read_backend(in, site, series, s);
-  // disaggregation/prefill.py: process_prefill_chunk calls send_kv_chunk for what has been computed of a prompt.
-  s.sends_chunks = true;
+  // disaggregation/prefill.py: a request leaves PrefillBootstrapQueue when its decode server has allocated for it, and
+  // process_prefill_chunk calls send_kv_chunk for what has been computed of a prompt.
+  s.memory_first = true;
   // "In speculative decoding, prefill batches and decode batches cannot be processed in the same DP attention group"
   // (scheduler.py, get_next_batch_to_run, since pull request 6081 of June 2025). A running stream stood still for all of
   // the 160 s that another rank's prompt took (issue 32549).

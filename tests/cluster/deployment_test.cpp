@@ -74,7 +74,8 @@ TEST_CASE("a deployment of one is an instance") {
 
 TEST_CASE("a decode instance whose schedule overlaps hands a first token out when its loop finds the prompt") {
   FixedPricer pricer(10_ms);
-  // A's prompt ends at 10 ms and is there at 14: steps of decodes begin at 14, 24, 34 ms. B's ends at 20 and is there at 27.
+  // A's prompt ends at 10 ms and is there at 14: steps of decodes begin at 14, 24, 34 ms. B's ends at 20, gets memory at 24,
+  // between two steps, and is there at 31.
   const RequestTrace trace = trace_of({{0, 4, 10}, {5, 7, 10}});
   const auto second = [&](bool overlap, int interval) {
     ServingOptions decode = engine(InstanceRole::kDecode);
@@ -85,7 +86,7 @@ TEST_CASE("a decode instance whose schedule overlaps hands a first token out whe
     CHECK(run.requests[0].first_token == 14 * kMs);
     return run.requests[1].first_token;
   };
-  CHECK(second(false, 1) == 27 * kMs);
+  CHECK(second(false, 1) == 31 * kMs);
   CHECK(second(true, 1) == 34 * kMs);
   // Looked for after three steps, when the one at 34 ms is launched: sent from then on, there at 41, found at 44.
   CHECK(second(true, 3) == 44 * kMs);
@@ -188,10 +189,10 @@ TEST_CASE("a slow lane takes longer for a prompt, and a slow sender leaves it to
 // 20 ms to compute and its tokens' milliseconds to travel.
 TEST_CASE("chunks travel while later ones are computed, where the engine sends them") {
   FixedPricer prefill(20_ms), decode(5_ms);
-  const auto run = [&](bool sends_chunks, std::int32_t output) {
+  const auto run = [&](bool memory_first, std::int32_t output) {
     InstanceSpec source = prefill_of(prefill);
     source.options.token_budget = 10;
-    source.options.sends_chunks = sends_chunks;
+    source.options.memory_first = memory_first;
     const std::vector<InstanceSpec> specs = {source, instance_of(decode, engine(InstanceRole::kDecode))};
     return simulate(trace_of({{0, 25, output}}), specs, Router::kRoundRobin, {});
   };
@@ -224,6 +225,59 @@ TEST_CASE("prompts wait on the prefill instance for memory of the decode instanc
   CHECK(run.transfers.wait_for_memory.count() == doctest::Approx(3 * 0.008));
   CHECK(run.transfers.wait.count() == doctest::Approx(0));
   CHECK(run.kv.time_full_share > 0);
+}
+
+// SGLang's PrefillBootstrapQueue: a request whose decode server has not allocated for it is not in the prefill's queue.
+TEST_CASE("where the engine asks for memory first, a prompt is computed when it has some on the decode instance") {
+  FixedPricer prefill(1_ms, true), decode(1_ms);
+  std::vector<InstanceSpec> specs = {prefill_of(prefill), instance_of(decode, engine(InstanceRole::kDecode, 21))};
+  const RequestTrace trace = trace_of({{0, 10, 10}, {0, 10, 10}, {0, 10, 10}});
+  // Prompts that are computed first are done in one step, at 1 ms. Then each has its memory for 10 ms on the way and 9 of
+  // decodes.
+  const RunResult late = simulate(trace, specs, Router::kRoundRobin, {});
+  CHECK(prefill.batches.size() == 1);
+  CHECK(late.requests[2].finished == (1 + 3 * 19) * kMs);
+  CHECK(late.transfers.wait_for_memory.count() == doctest::Approx((1 + 2) * 0.019));
+  // Asked first, it holds it for the millisecond of its prompt, too.
+  specs[0].options.memory_first = true;
+  prefill.batches.clear();
+  const RunResult first = simulate(trace, specs, Router::kRoundRobin, {});
+  CHECK(prefill.batches.size() == 3);
+  CHECK(first.requests[0].first_token == 11 * kMs);
+  CHECK(first.requests[1].admitted == 20 * kMs);
+  CHECK(first.requests[2].finished == 3 * 20 * kMs);
+  CHECK(first.transfers.wait_for_memory.count() == doctest::Approx((1 + 2) * 0.020));
+  CHECK(first.transfers.wait.count() == doctest::Approx(0));
+  // No prefill instance is left when the second gets its memory: it fails, and so does the third.
+  specs[0].changes = {{.at = 15 * kMs, .recovery = {}, .ranks = {0}, .fatal = true}};
+  const RunResult lost = simulate(trace, specs, Router::kRoundRobin, {}, 5);
+  CHECK(lost.completed == 1);
+  CHECK(lost.failed == 2);
+  CHECK(lost.requests[2].finished == 20 * kMs);
+}
+
+// v1/core/sched/scheduler.py, _update_waiting_for_remote_kvs: a token less than the prompt counts as computed.
+TEST_CASE("vLLM's decode instance makes the first token itself, from the prompt's last one") {
+  FixedPricer prefill(10_ms, true), decode(5_ms, true);
+  const auto vllm = [](InstanceRole role) {
+    ServingOptions out = engine(role);
+    out.engine = "vllm_v1";
+    out.knobs = VllmKnobs{};
+    return out;
+  };
+  const std::vector<InstanceSpec> specs = {instance_of(prefill, vllm(InstanceRole::kPrefill)),
+                                           instance_of(decode, vllm(InstanceRole::kDecode))};
+  // 10 ms of prompt, 4 on the way, and three steps for three tokens.
+  const RunResult run = simulate(trace_of({{0, 4, 3}}), specs, Router::kRoundRobin, {});
+  CHECK(run.requests[0].first_token == 19 * kMs);
+  CHECK(run.requests[0].finished == 29 * kMs);
+  CHECK(decode.batches.size() == 3);
+  CHECK(decode.batches[0][0].decode_context == 3);
+  CHECK(run.latency.itl_s.count == 2);
+  CHECK(run.latency.itl_s.max == doctest::Approx(5e-3));
+  // A prompt of one token, for one.
+  const RunResult one = simulate(trace_of({{0, 1, 1}}), specs, Router::kRoundRobin, {});
+  CHECK(one.requests[0].finished == (10 + 1 + 5) * kMs);
 }
 
 TEST_CASE("a decode instance short of memory retracts to the host and computes nothing again") {

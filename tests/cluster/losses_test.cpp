@@ -133,19 +133,19 @@ TEST_CASE("prefill and decode apart: a request that loses either end starts anew
   CHECK(simulate(trace_of({{0, 30, 3}}), specs, Router::kRoundRobin, {}, 5).completed == 1);
 }
 
-TEST_CASE("a prompt whose decode rank is lost between its chunks is computed to its end, and travels anew") {
+TEST_CASE("a prompt whose decode rank is lost between its chunks is computed to its end, and starts anew") {
   FixedPricer pricer(10_ms);
   const auto decode = instance_of(pricer, 1, InstanceRole::kDecode);
   std::vector<InstanceSpec> specs = {instance_of(pricer, 1, InstanceRole::kPrefill), decode, decode};
   specs[0].options.token_budget = 10;
-  specs[0].options.sends_chunks = true;
-  // Chunks of 10, 10 and 5 tokens end at 10, 20 and 30. The first travels until 20, to a rank that is gone since 15. At 20
-  // both go to the other rank until 40, then the last five.
+  specs[0].options.memory_first = true;
+  // Chunks of 10, 10 and 5 tokens end at 10, 20 and 30. The first travels until 20, to a rank that is gone since 15. Anew
+  // they end at 40, 50 and 60; the lane has the last from 60 to 65.
   specs[1].changes = {{.at = 15 * kMs, .recovery = {}, .ranks = {0}, .fatal = true}};
   const RunResult run = simulate(trace_of({{0, 25, 2}}), specs, Router::kRoundRobin, {}, 1);
   CHECK(run.completed == 1);
-  CHECK(run.requests.extras(0).retries == 0);
-  CHECK(run.requests[0].first_token == 45 * kMs);
+  CHECK(run.requests.extras(0).retries == 1);
+  CHECK(run.requests[0].first_token == 65 * kMs);
   CHECK(run.transfers.count == 1);
   CHECK(run.transfers.tokens == 10 + 25);
 }

@@ -48,7 +48,7 @@ struct RandomDeployment {
     const bool drafts = !options.overlap_schedule || options.engine == "trtllm_1_x";
     options.speculative.draft_tokens = drafts ? static_cast<int>(random.below(3)) : 0;
     // The others send whole prompts: vLLM would take a prompt's memory back for which a decode instance has set some aside.
-    options.sends_chunks = random.below(2) == 0 && options.engine.starts_with("sglang");
+    options.memory_first = random.below(2) == 0 && options.engine.starts_with("sglang");
     options.decodes_await_prompts = options.speculative.draft_tokens > 0;
     if (options.engine == "vllm_v1") {
       options.prefill_alignment.schedule_interval = static_cast<int>(1 + random.below(3));

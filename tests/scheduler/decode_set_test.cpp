@@ -27,8 +27,8 @@ TEST_CASE("two sequences decode together until each has its tokens") {
   DecodeSet set;
   GapSamples gaps;
   std::vector<std::int32_t> finished;
-  set.join(7, 100, 2, 1 * kMs);
-  set.join(8, 50, 1, 3 * kMs);
+  set.join({7, 2, 100, 1 * kMs});
+  set.join({8, 1, 50, 3 * kMs});
   CHECK(set.context() == 150);
   decode(set, 5 * kMs, gaps, finished);  // gaps 4 ms and 2 ms; 8 is done
   CHECK(finished == std::vector<std::int32_t>{8});
@@ -47,7 +47,7 @@ TEST_CASE("a token that is not handed out keeps its sequence in the set, which d
   DecodeSet set(4);
   GapSamples gaps;
   DecodeSet::Handed handed;
-  set.join(7, 7, 1, 1 * kMs);
+  set.join({7, 1, 7, 1 * kMs});
   set.advance();
   set.join_made(9, 20, 0, std::nullopt);  // its prompt's end made its only token
   set.join_made(8, 50, 3, 2 * kMs);       // one more of a request that had some
@@ -68,7 +68,7 @@ TEST_CASE("a token that is not handed out keeps its sequence in the set, which d
 
 TEST_CASE("a sequence with no token to come is refused") {
   DecodeSet set;
-  CHECK_THROWS_AS(set.join(0, 10, 0, Ticks{}), InvariantBroken);
+  CHECK_THROWS_AS(set.join({0, 0, 10, Ticks{}}), InvariantBroken);
 }
 
 // The same set, without sums that are kept from step to step.
@@ -92,7 +92,7 @@ TEST_CASE("sums, gaps and order equal those of plain counting") {
     if (random.below(3) == 0) {  // joins come at the end of some steps, decodes at the end of others
       const NaiveSequence s{next++, 1 + static_cast<std::int64_t>(random.below(1000)),
                             1 + static_cast<std::int32_t>(random.below(40)), now};
-      set.join(s.request, s.context, s.left, now);
+      set.join({s.request, s.left, s.context, now});
       naive.push_back(s);
       continue;
     }
@@ -127,7 +127,7 @@ TEST_CASE("sums, gaps and order equal those of plain counting") {
 TEST_CASE(
     "all proposals accepted: a step yields one token more than proposed, and a request keeps no more than it wants") {
   DecodeSet set(4, {2, {1.0}}, Seed{1}, 0);
-  set.join(5, 7, 7, 0 * kMs);
+  set.join({5, 7, 7, 0 * kMs});
   GapSamples gaps;
   std::vector<std::int32_t> finished;
   CHECK(set.step_tokens() == 3);
@@ -151,7 +151,7 @@ TEST_CASE(
 
 TEST_CASE("no proposal accepted: one token a step, and pages set aside in vain are given back") {
   DecodeSet set(1, {3, {0.0}}, Seed{1}, 0);
-  set.join(1, 10, 3, 0 * kMs);
+  set.join({1, 3, 10, 0 * kMs});
   GapSamples gaps;
   std::vector<std::int32_t> finished;
   CHECK(set.pages_to_begin() == 3);  // as many tokens as are wanted, of the four that are computed
@@ -165,7 +165,7 @@ TEST_CASE("no proposal accepted: one token a step, and pages set aside in vain a
 
 TEST_CASE("the tokens of a step average 1 + a + a^2") {
   DecodeSet set(1, {2, {0.8}}, Seed{7}, 0);
-  set.join(0, 1, 100'000, 0 * kMs);
+  set.join({0, 100'000, 1, 0 * kMs});
   GapSamples gaps;
   std::vector<std::int32_t> finished;
   std::int64_t steps = 0;
@@ -181,7 +181,7 @@ TEST_CASE("the tokens of a step average 1 + a + a^2") {
 TEST_CASE("acceptance by position: 1 + a + a b + a b c tokens a step, the last for all later positions") {
   for (const auto& [drafts, tokens] : {std::pair{1, 1.79}, {2, 2.27}, {3, 2.49}}) {
     DecodeSet set(1, {drafts, {0.79, 0.48 / 0.79, 0.22 / 0.48}}, Seed{3}, 0);
-    set.join(0, 1, 100'000, 0 * kMs);
+    set.join({0, 100'000, 1, 0 * kMs});
     GapSamples gaps;
     std::vector<std::int32_t> finished;
     std::int64_t steps = 0;
