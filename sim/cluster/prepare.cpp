@@ -16,13 +16,7 @@ namespace {
 // A layer's experts of one GPU, the fullest: what engines receive weights in before a layer switches (SGLang's
 // temporary buffers, vLLM's expert_weights_buffer).
 Bytes layer_buffer(const Scenario& s, const InstancePool& pool, const PlacementPlan& plan) {
-  int most = 0;
-  for (const LayerPlan& layer : plan.layers) {
-    for (std::size_t g = 0; g + 1 < layer.first_slot.size(); ++g) {
-      most = std::max(most, layer.first_slot[g + 1] - layer.first_slot[g]);
-    }
-  }
-  return pool.parallelism.one_gpu_of(s.model).expert_bytes() * most;
+  return pool.parallelism.one_gpu_of(s.model).expert_bytes() * plan.most_in_a_layer();
 }
 
 // A run observes loads alone. A policy that needs more says so now, and not after a thousand steps.

@@ -1,10 +1,13 @@
 #include "sim/cluster/rebalancer.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 #include "sim/core/check.h"
+#include "sim/core/mapped.h"
 
 namespace epsim {
 namespace {
@@ -35,6 +38,13 @@ bool same_layout(const PlacementPlan& a, const PlacementPlan& b) {
       [](const LayerPlan& x, const LayerPlan& y) { return x.slots == y.slots && x.first_slot == y.first_slot; });
 }
 
+// Ascending.
+std::vector<int> experts_on(const LayerPlan& layer, std::size_t gpu) {
+  std::vector<int> out(layer.slots.begin() + layer.first_slot[gpu], layer.slots.begin() + layer.first_slot[gpu + 1]);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
 }  // namespace
 
 // A plan that was made, and what is still to pass before it serves. A plan that was not taken has no moves.
@@ -43,10 +53,11 @@ struct Rebalancer::Migration {
   PlanInPlace next;
   Ticks planned{};  // when the plan is made
   bool planning = true;
-  std::vector<LayerMove> moves;  // [layer]
-  std::size_t arrived = 0;       // layers whose weights are all there
-  std::size_t placed = 0;        // of these, layers that have the new plan
-  std::size_t chunk_end = 0;     // layers that may arrive before the next step begins
+  std::vector<std::size_t> order;  // of layers
+  std::vector<LayerMove> moves;    // in that order
+  std::size_t arrived = 0;         // layers whose weights are all there
+  std::size_t placed = 0;          // of these, layers that have the new plan
+  std::size_t chunk_end = 0;       // layers that may arrive before the next step begins
   // The move of layer `arrived`: what was left of it at `since`, with the links to itself, and the pace since then.
   Ticks left{}, since{};
   double pace = 1;
@@ -65,6 +76,7 @@ Rebalancer::Rebalancer(const Scenario& scenario, const InstancePool& pool, const
       live_(live),
       recovery_(recovery),
       most_resident_(build_unlimited(pool, in_place).max_resident()),
+      buffered_(in_place.plan.most_in_a_layer()),
       moves_(scenario.model, pool.cluster, pool.parallelism.moe_tp, scenario.network, pool.dispatch.network,
              options_.move_efficiency, options_.layer_time),
       history_(scenario.model.moe_layers(), scenario.model.experts, options_.window),
@@ -196,7 +208,8 @@ void Rebalancer::place_arrived(Ticks now) {
     if (m.placed == 0) {
       begin_to_serve(m.event);
     }
-    for (std::size_t l = m.placed; l < m.arrived; ++l) {
+    for (std::size_t i = m.placed; i < m.arrived; ++i) {
+      const std::size_t l = m.order[i];
       in_place_.plan.layers[l] = m.next.plan.layers[l];
       if (!m.next.shares.empty()) {
         in_place_.shares[l] = m.next.shares[l];
@@ -242,8 +255,8 @@ std::size_t Rebalancer::chunk_end(std::size_t placed) const {
 Ticks Rebalancer::still_to_move() const {
   Ticks sum =
       migration_->planning && !migration_->moves.empty() ? migration_->moves.front().price.time : migration_->left;
-  for (std::size_t l = migration_->arrived + 1; l < std::min(migration_->moves.size(), migration_->chunk_end); ++l) {
-    sum += migration_->moves[l].price.time;
+  for (std::size_t i = migration_->arrived + 1; i < std::min(migration_->moves.size(), migration_->chunk_end); ++i) {
+    sum += migration_->moves[i].price.time;
   }
   return sum;
 }
@@ -344,23 +357,43 @@ LoadWindow Rebalancer::window() const {
   return out;
 }
 
-// Layer by layer no GPU may hold more experts than the first plan left memory for.
-bool Rebalancer::fits(const PlacementPlan& next) const {
-  for (std::size_t g = 0; g < static_cast<std::size_t>(next.gpus); ++g) {
-    const auto slots = [g](const LayerPlan& layer) { return layer.first_slot[g + 1] - layer.first_slot[g]; };
-    std::int64_t resident = 0, most = 0;
-    for (const LayerPlan& layer : in_place_.plan.layers) {
-      resident += slots(layer);
+// In which layers may switch: with what arrives of the layer under way, no GPU may ever hold more experts than the first
+// plan and the buffer for a layer left memory for, and in the end none of these in the buffer. Next comes the layer that
+// adds the fewest to any GPU. None where such an order is not found.
+std::optional<std::vector<std::size_t>> Rebalancer::order_that_fits(const PlacementPlan& next) const {
+  const auto gpus = static_cast<std::size_t>(next.gpus);
+  std::vector<std::int64_t> room(gpus, most_resident_), needed(layers() * gpus), grows(needed),
+      most(layers(), std::numeric_limits<std::int64_t>::min());
+  std::vector<std::size_t> left(layers()), order;
+  for (std::size_t l = 0; l < layers(); ++l) {
+    const LayerPlan &from = in_place_.plan.layers[l], &to = next.layers[l];
+    for (std::size_t g = 0; g < gpus; ++g) {
+      const std::vector<int> held = experts_on(from, g), wanted = experts_on(to, g);
+      std::vector<int> arriving;
+      std::ranges::set_difference(wanted, held, std::back_inserter(arriving));
+      room[g] -= std::ssize(held);
+      needed[l * gpus + g] = std::ssize(arriving) - buffered_;
+      grows[l * gpus + g] = std::ssize(wanted) - std::ssize(held);
+      most[l] = std::max(most[l], grows[l * gpus + g]);
     }
-    for (std::size_t l = 0; l < layers(); ++l) {
-      resident += slots(next.layers[l]) - slots(in_place_.plan.layers[l]);
-      most = std::max(most, resident);
-    }
-    if (most > most_resident_) {
-      return false;
-    }
+    left[l] = l;
   }
-  return true;
+  std::stable_sort(left.begin(), left.end(), [&](std::size_t a, std::size_t b) { return most[a] < most[b]; });
+  while (!left.empty()) {
+    const auto found = std::ranges::find_if(left, [&](std::size_t l) {
+      return std::equal(room.begin(), room.end(), needed.begin() + static_cast<std::ptrdiff_t>(l * gpus),
+                        [](std::int64_t has, std::int64_t more) { return more <= has; });
+    });
+    if (found == left.end()) {
+      return std::nullopt;
+    }
+    for (std::size_t g = 0; g < gpus; ++g) {
+      room[g] -= grows[*found * gpus + g];
+    }
+    order.push_back(*found);
+    left.erase(found);
+  }
+  return *std::min_element(room.begin(), room.end()) >= 0 ? std::optional(order) : std::nullopt;
 }
 
 // The rule's view: experts' time goes with the busiest GPU, the rest of a step stays as it is.
@@ -368,7 +401,7 @@ RebalanceOutcome Rebalancer::judge(const Migration& migration, const RebalanceEv
   if (same_layout(migration.next.plan, in_place_.plan)) {
     return RebalanceOutcome::kUnchanged;
   }
-  if (!fits(migration.next.plan)) {
+  if (migration.order.empty()) {
     return RebalanceOutcome::kDidNotFit;
   }
   const auto steps = static_cast<double>(since_look_.steps);
@@ -390,6 +423,7 @@ void Rebalancer::look(Ticks now) {
   m.event = report_.events.size();
   m.next = plan_again(window);
   m.planned = now + to_ticks(options_.planning_time);
+  m.order = order_that_fits(m.next.plan).value_or(std::vector<std::size_t>{});
   m.moves = moves_.plan(m.next.plan, in_place_.plan, conditions_);
   RebalanceEvent event;
   event.step = steps_;
@@ -399,9 +433,9 @@ void Rebalancer::look(Ticks now) {
   event.transfer = std::accumulate(m.moves.begin(), m.moves.end(), Ticks{},
                                    [](Ticks sum, const LayerMove& move) { return sum + move.price.time; });
   event.outcome = judge(m, event);
-  if (event.outcome != RebalanceOutcome::kTaken) {
-    m.moves.clear();
-  }
+  m.moves = event.outcome == RebalanceOutcome::kTaken
+                ? mapped(m.order, [&](std::size_t l) { return std::move(m.moves[l]); })
+                : std::vector<LayerMove>{};
   m.chunk_end = chunk_end(0);
   report_.events.push_back(event);
   since_look_ = {};

@@ -91,7 +91,7 @@ class Rebalancer {
   std::size_t chunk_end(std::size_t placed) const;
   void look(Ticks now);
   PlanInPlace plan_again(const LoadWindow& window) const;
-  bool fits(const PlacementPlan& next) const;
+  std::optional<std::vector<std::size_t>> order_that_fits(const PlacementPlan& next) const;
   RebalanceOutcome judge(const Migration& migration, const RebalanceEvent& event) const;
   std::unique_ptr<StepPrices> shadow(const StepConditions& conditions) const;
   StepConditions beside_transfers() const;
@@ -106,6 +106,7 @@ class Rebalancer {
   StepPrices& live_;
   const ExpertRecovery& recovery_;
   std::int64_t most_resident_;  // experts on a GPU, over all layers, that the first plan left memory for
+  std::int64_t buffered_;       // of its fullest layer, which there is a buffer for
   MigrationCost moves_;
   // Price the same steps: with the first plan; with the one that the present one replaced, where that is not the first;
   // and with the present one beside transfers.

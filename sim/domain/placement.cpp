@@ -135,6 +135,16 @@ int PlacementPlan::beyond_even_share() const {
   return *std::max_element(slots.begin(), slots.end()) - base;
 }
 
+int PlacementPlan::most_in_a_layer() const {
+  int out = 0;
+  for (const LayerPlan& layer : layers) {
+    for (std::size_t g = 0; g + 1 < layer.first_slot.size(); ++g) {
+      out = std::max(out, layer.first_slot[g + 1] - layer.first_slot[g]);
+    }
+  }
+  return out;
+}
+
 Placement Placement::build(const PlacementPlan& plan, const ClusterShape& shape, Bytes expert_bytes,
                            Bytes expert_memory, std::vector<SourceShares> shares, int moe_tp) {
   EPSIM_CHECK(shares.empty() || shares.size() == plan.layers.size(), "one entry per layer");

@@ -31,6 +31,8 @@ struct PlacementPlan {
   int beyond_even_share() const;
   // The same of a plan that has copies, 0 of one that has none.
   int copies_on_fullest_gpu() const { return copies() > 0 ? beyond_even_share() : 0; }
+  // Slots of a layer on one GPU, at most.
+  int most_in_a_layer() const;
 };
 
 }  // namespace epsim

@@ -279,10 +279,12 @@ std::string rebalance_line(const RunSummary& run) {
     return captioned("rebalancing", "the rule never asked for a new plan");
   }
   const bool paid = run.number("rebalance_gained_s") > run.number("rebalance_lost_s");
+  const std::string refused =
+      run.number("rebalance_did_not_fit") > 0 ? fmt::format(", {} did not fit", f("rebalance_did_not_fit")) : "";
   return captioned("rebalancing",
-                   fmt::format("{}, {} taken, {} moved ({} GiB); steps gained {} s on the first plan and lost {} s "
+                   fmt::format("{}, {} taken{}, {} moved ({} GiB); steps gained {} s on the first plan and lost {} s "
                                "(planning {}, moving {}, slowed {}): {}",
-                               count_of(f("rebalance_plans"), "plan"), f("rebalance_taken"),
+                               count_of(f("rebalance_plans"), "plan"), f("rebalance_taken"), refused,
                                count_of(f("rebalance_moved_copies"), "copy"), f("rebalance_moved_gib"),
                                f("rebalance_gained_s"), f("rebalance_lost_s"), f("rebalance_planning_s"),
                                f("rebalance_moving_s"), f("rebalance_slowed_s"), paid ? "it paid" : "it did not pay"));

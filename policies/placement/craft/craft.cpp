@@ -73,6 +73,18 @@ class CraftPlacement final : public ExplainedPolicy {
   PlacementPlan plan(const LoadWindow& load, const ClusterShape& shape) const override {
     return craft_plan(options_, load, shape);
   }
+  // With as many copies as it has, which memory was left for.
+  PlacementPlan replan(const LoadWindow& load, const ClusterShape& shape,
+                       const PlacementPlan& previous) const override {
+    CraftOptions options = options_;
+    std::int64_t copies = 0;
+    for (const LayerPlan& layer : previous.layers) {
+      copies += std::ssize(layer.slots) - previous.experts;
+    }
+    options.replication_factor =
+        options_.replication_factor.value_or(static_cast<int>((copies + shape.gpus - 1) / shape.gpus));
+    return craft_plan(options, load, shape);
+  }
   std::optional<PlanExplanation> explain(const LoadWindow& load, const ClusterShape& shape) const override {
     CraftExplanation why;
     craft_plan(options_, load, shape, &why);
