@@ -30,8 +30,9 @@ double value_at(int place, int steps) {
   return std::ldexp(1.0 + static_cast<double>(place % steps) / steps, place / steps);
 }
 
-EPSIM_SIMD void look_up(const double* __restrict table, const double* __restrict rows, const double* __restrict touched,
-                        std::size_t n, double* __restrict seconds, std::int32_t* __restrict place) {
+EPSIM_SIMD void look_up(const double* __restrict table, const double* __restrict each_token, double tokens,
+                        const double* __restrict rows, const double* __restrict touched, std::size_t n,
+                        double* __restrict seconds, std::int32_t* __restrict place) {
   for (std::size_t i = 0; i < n; ++i) {
     const double groups = touched[i] > 1.0 ? touched[i] : 1.0;
     const double row_place = table_place(rows[i] / groups, kRowSteps, kRowPlaces);
@@ -39,8 +40,9 @@ EPSIM_SIMD void look_up(const double* __restrict table, const double* __restrict
     const auto r = static_cast<std::int32_t>(row_place), g = static_cast<std::int32_t>(group_place);
     const double along_r = row_place - r, along_g = group_place - g;
     const std::int32_t low = g * kRowPlaces + r, high = low + kRowPlaces;
-    const double few = table[low] + (table[low + 1] - table[low]) * along_r;
-    const double many = table[high] + (table[high + 1] - table[high]) * along_r;
+    const auto value = [&](std::int32_t at) { return table[at] + each_token[at] * tokens; };
+    const double few = value(low) + (value(low + 1) - value(low)) * along_r;
+    const double many = value(high) + (value(high + 1) - value(high)) * along_r;
     seconds[i] = few + (many - few) * along_g;
     place[i] = 4 * low + (along_r > 0 ? 1 : 0) + (along_g > 0 ? 2 : 0);
   }
@@ -53,13 +55,14 @@ EPSIM_SIMD void look_up(const double* __restrict table, const double* __restrict
 
 }  // namespace
 
-ExpertTable::ExpertTable(const std::function<Price(double, double)>& price) {
+ExpertTable::ExpertTable(const std::function<Point(double, double)>& point) {
   std::vector<Origin> origins;
   for (int g = 0; g < kGroupPlaces; ++g) {
     for (int r = 0; r < kRowPlaces; ++r) {
-      const Price here = price(value_at(r, kRowSteps), value_at(g, kGroupSteps));
-      seconds_.push_back(here.time.count());
-      origins.push_back(here.origin);
+      const Point here = point(value_at(r, kRowSteps), value_at(g, kGroupSteps));
+      seconds_.push_back(here.price.time.count());
+      each_token_.push_back(here.each_token.count());
+      origins.push_back(here.price.origin);
     }
   }
   origin_.resize(4 * origins.size() + 1, Origin::kDeclared);
@@ -76,16 +79,18 @@ ExpertTable::ExpertTable(const std::function<Price(double, double)>& price) {
   }
 }
 
-void ExpertTable::at(std::span<const double> rows, std::span<const double> touched, PriceRow& out) const {
+void ExpertTable::at(std::span<const double> rows, std::span<const double> touched, double tokens,
+                     PriceRow& out) const {
   EPSIM_CHECK(!empty() && rows.size() == touched.size(), "one price per GPU");
   out.resize(rows.size());
   out.origin_at = origin_.data();
-  look_up(seconds_.data(), rows.data(), touched.data(), rows.size(), out.seconds.data(), out.places.data());
+  look_up(seconds_.data(), each_token_.data(), tokens, rows.data(), touched.data(), rows.size(), out.seconds.data(),
+          out.places.data());
 }
 
-Price ExpertTable::at(double rows, double touched) const {
+Price ExpertTable::at(double rows, double touched, double tokens) const {
   PriceRow out;
-  at({&rows, 1}, {&touched, 1}, out);
+  at({&rows, 1}, {&touched, 1}, tokens, out);
   return out[0];
 }
 

@@ -2,7 +2,7 @@
 //
 //   Models : rows per touched expert from 1 to 2^20 in eighths of an octave, touched experts from 1 to 2^10 in
 //            quarters; linear between. A price is as certain as the weakest of the grid's prices that it is made
-//            from.
+//            from. Tokens that come in and go out beside the rows cost the same each, at a point of the grid.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,21 @@ class ExpertTable {
  public:
   // Nothing in it; at() is not to be called.
   ExpertTable() = default;
-  // `price(rows per expert, experts)` at every point of the grid.
-  explicit ExpertTable(const std::function<Price(double, double)>& price);
+  // At every point of the grid (rows per expert, experts): the price, and the time that each token adds to it.
+  struct Point {
+    Price price;
+    Seconds each_token{};
+  };
+  explicit ExpertTable(const std::function<Point(double, double)>& point);
 
   bool empty() const { return seconds_.empty(); }
   // `rows` rows on `touched` experts, fewer than one of which count as one; no rows take no time.
-  Price at(double rows, double touched) const;
+  Price at(double rows, double touched, double tokens = 0) const;
   // The same for several GPUs: rows[i] and touched[i] give out[i].
-  void at(std::span<const double> rows, std::span<const double> touched, PriceRow& out) const;
+  void at(std::span<const double> rows, std::span<const double> touched, double tokens, PriceRow& out) const;
 
  private:
-  std::vector<double> seconds_;  // [experts][rows per expert]
+  std::vector<double> seconds_, each_token_;  // [experts][rows per expert]
   // [place][0: on the grid; 1: between two numbers of rows; 2: between two numbers of experts; 3: both] the weakest.
   // Last of all, that of no work.
   std::vector<Origin> origin_;

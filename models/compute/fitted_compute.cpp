@@ -82,40 +82,52 @@ bool FittedCompute::lacks_few_experts(const FittedOp& op, const MoeSpec& model) 
   return whole && !op.inside(op_place(op.kind, parameters, op.rates));
 }
 
+// `tokens` come in and go out.
 Price FittedCompute::expert_price(const FittedOp& op, const MoeSpec& model, double each, double groups,
-                                  bool whole_models) const {
+                                  double tokens) const {
   const double skew = std::pow(groups, kSkewExponent);  // of the experts at hand, however many are asked about
-  const auto at = [&](double g) {
+  const auto at = [&](double g, double tokens_of_g) {
     const double most = std::min(each * g, std::max(std::ceil(each), each * skew));
     return marked(op.price(std::array{each * g, g, most, static_cast<double>(model.hidden),
-                                      static_cast<double>(model.moe_intermediate), each * g}));
+                                      static_cast<double>(model.moe_intermediate), tokens_of_g}));
   };
   const double whole = std::min<double>(model.experts, kMostMeasuredGroups);
   const double many = std::clamp(std::log2(each / kFewRows) / std::log2(kManyRows / kFewRows), 0.0, 1.0);
-  if (!whole_models || groups >= whole || many <= 0) {
-    return at(groups);
+  if (!lacks_few_experts(op, model) || groups >= whole || many <= 0) {
+    return at(groups, tokens);
   }
   // Each expert takes what it takes among all of the model's, at as many rows; the launch is paid once all the same.
-  const Price all = at(whole);
+  const Price all = at(whole, tokens * (whole / groups));
   const double share = groups / whole, launch = op.coefficients.front() * 1e-6;
   const double scaled = all.time.count() * share + launch * (1 - share);
   if (many >= 1) {
     return {Seconds(scaled), Origin::kExtrapolated};  // few experts alone were not measured at as many rows
   }
-  const Price few = at(groups);
+  const Price few = at(groups, tokens);
   return {Seconds(std::pow(few.time.count(), 1 - many) * std::pow(scaled, many)), Origin::kExtrapolated};
 }
 
 void FittedCompute::tabulate_experts(const FittedOp& op, const MoeSpec& model) {
-  const bool whole_models = lacks_few_experts(op, model);
-  experts_ = ExpertTable([&](double each, double groups) {
-    const Price price = expert_price(op, model, each, groups, whole_models) + permutation(each * groups);
-    // No kernel is faster than the GPU's peak, nor than reading and writing its rows in bf16, wherever a fit is taken
-    // to.
-    const double rows = each * groups;
-    const double peak = 6.0 * model.hidden * model.moe_intermediate * rows / op.rates.flops_per_s;
+  // No kernel is faster than the GPU's peak, nor than reading the weights, nor than reading and writing its rows in bf16,
+  // wherever a fit is taken to.
+  const auto possible = [&](const Price& price, double each, double groups) {
+    const double rows = each * groups, columns = 3.0 * model.hidden * model.moe_intermediate;
+    const double peak = 2 * columns * rows / op.rates.flops_per_s;
+    const double read = columns * op.rates.weight_bytes * groups / op.rates.bytes_per_s;
     const double moved = rows * 2 * model.hidden * 2.0 / op.rates.bytes_per_s;
-    return Price{Seconds(std::max({price.time.count(), peak * (1 + 1e-9), moved})), price.origin};
+    return Price{Seconds(std::max({price.time.count(), peak * (1 + 1e-9), read, moved})), price.origin};
+  };
+  const auto price = [&](double each, double groups, double tokens) {
+    return expert_price(op, model, each, groups, tokens) + permutation(each * groups);
+  };
+  of_rows_ = ExpertTable([&](double each, double groups) {
+    return ExpertTable::Point{possible(price(each, groups, each * groups), each, groups)};
+  });
+  of_tokens_ = ExpertTable([&](double each, double groups) {
+    const double tokens = each * groups;
+    const Price once = price(each, groups, tokens);
+    const Seconds more = price(each, groups, 2 * tokens).time - once.time;  // straight in tokens, of which no fit has 0
+    return ExpertTable::Point{possible({once.time - more, once.origin}, each, groups), more / tokens};
   });
 }
 

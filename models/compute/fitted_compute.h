@@ -42,12 +42,14 @@ class FittedCompute {
                 const Parallelism& parallelism);
 
   bool has_dense() const { return dense_.front().has_value(); }
-  bool has_experts() const { return !experts_.empty(); }
+  bool has_experts() const { return !of_rows_.empty(); }
 
   // `rows` rows times a matrix in its type. Needs has_dense(); without a fit of that type attention's is taken.
   Price product(double rows, const WeightMatrix& matrix) const;
-  // Both expert GEMMs, activation and permutation; filled if has_experts().
-  const ExpertTable& experts() const { return experts_; }
+  // Both expert GEMMs, activation and permutation, where every token comes once and goes once, and where each row does;
+  // if has_experts().
+  const ExpertTable& experts_of_tokens() const { return of_tokens_; }
+  const ExpertTable& experts_of_rows() const { return of_rows_; }
   // Scores and values on one GPU of the rank, without projections. Nothing where the operator was not fitted, or the
   // model's heads are not those that were measured.
   std::optional<Price> prefill(const RankBatch& batch) const;
@@ -63,8 +65,7 @@ class FittedCompute {
   Price permutation(double rows) const;
   std::optional<FittedOp> take(const FittedProfile& profile, const std::string& op, const GpuSpec& gpu) const;
   static bool lacks_few_experts(const FittedOp& op, const MoeSpec& model);
-  Price expert_price(const FittedOp& op, const MoeSpec& model, double rows_each, double groups,
-                     bool whole_models) const;
+  Price expert_price(const FittedOp& op, const MoeSpec& model, double rows_each, double groups, double tokens) const;
   void tabulate_experts(const FittedOp& op, const MoeSpec& model);
   Price marked(Price price) const;
   Price new_product(double rows, const WeightMatrix& matrix) const;
@@ -77,7 +78,7 @@ class FittedCompute {
   std::array<std::optional<FittedOp>, kWeightParts> dense_;  // by WeightsOf; none of experts
   std::optional<FittedOp> prefill_, decode_;
   std::optional<FittedOp> gate_, norm_, activation_, permute_, unpermute_, copy_;
-  ExpertTable experts_;
+  ExpertTable of_tokens_, of_rows_;
   // Products asked for before: a run asks for the same few matrices at the same numbers of tokens again and again. A
   // run has a model of its own, so no two threads meet here.
   struct KnownProduct {

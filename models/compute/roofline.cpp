@@ -404,12 +404,13 @@ Price ComputeModel::dense_ffn(std::int64_t tokens) const {
   return ffn(tokens, model_.dense_intermediate, parallelism_.dense_ffn);
 }
 
-Price ComputeModel::experts(double rows, double touched) const {
+Price ComputeModel::experts(double rows, double touched, std::optional<double> tokens) const {
   if (rows <= 0) {
     return {};
   }
   if (fitted_ && fitted_->has_experts()) {
-    return fitted_->experts().at(rows, touched);
+    return tokens ? fitted_->experts_of_tokens().at(rows, touched, *tokens)
+                  : fitted_->experts_of_rows().at(rows, touched);
   }
   // Position in the table without a logarithm: the exponent gives the octave, the mantissa the step in it.
   int octave = 0;
@@ -426,15 +427,17 @@ Price ComputeModel::experts(double rows, double touched) const {
   return {std::max(compute, read) + Seconds(profile_.kernel_constant.value * kExpertKernels), origin};
 }
 
-void ComputeModel::experts(std::span<const double> rows, std::span<const double> touched, PriceRow& out) const {
+void ComputeModel::experts(std::span<const double> rows, std::span<const double> touched, std::optional<double> tokens,
+                           PriceRow& out) const {
   if (fitted_ && fitted_->has_experts()) {
-    fitted_->experts().at(rows, touched, out);
+    const ExpertTable& table = tokens ? fitted_->experts_of_tokens() : fitted_->experts_of_rows();
+    table.at(rows, touched, tokens.value_or(0), out);
     return;
   }
   out.resize(rows.size());
   out.origin_at = kOriginsThemselves.data();
   for (std::size_t g = 0; g < rows.size(); ++g) {
-    out.set(g, experts(rows[g], touched[g]));
+    out.set(g, experts(rows[g], touched[g], tokens));
   }
 }
 

@@ -42,10 +42,12 @@ class ComputeModel {
   Price gate(double tokens) const;  // router GEMM and top-k, on as many tokens as the GPU scores
   Price shared_expert(std::int64_t tokens) const;
   Price dense_ffn(std::int64_t tokens) const;
-  // `rows` routed assignments that touch `touched` physical experts.
-  Price experts(double rows, double touched) const;
+  // `rows` routed assignments that touch `touched` physical experts. `tokens`: what the kernel reads and adds up, where all
+  // tokens are on every GPU; none: each row comes and goes by itself.
+  Price experts(double rows, double touched, std::optional<double> tokens = {}) const;
   // The same for several GPUs: rows[i] and touched[i] give out[i].
-  void experts(std::span<const double> rows, std::span<const double> touched, PriceRow& out) const;
+  void experts(std::span<const double> rows, std::span<const double> touched, std::optional<double> tokens,
+               PriceRow& out) const;
   // What a multi-token-prediction layer begins with: embedding and hidden state side by side, two norms and a product of
   // their widths, in bf16 and whole on every GPU.
   Price mtp_input(std::int64_t tokens) const;

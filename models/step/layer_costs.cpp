@@ -40,9 +40,10 @@ LayerCosts::LayerCosts(const MoeSpec& model, const ClusterSpec& cluster, const P
 
 void LayerCosts::choose_way(std::span<const std::int64_t> tokens, std::span<const std::int64_t> decodes) {
   const DispatchOptions& first = ways_.front().options;
+  const std::int64_t all = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
+  step_tokens_ = static_cast<double>(all);
   bool other = first.decode_steps != nullptr && std::equal(tokens.begin(), tokens.end(), decodes.begin());
   if (first.uneven_steps != nullptr) {
-    const std::int64_t all = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
     const auto ranks = static_cast<std::int64_t>(tokens.size());
     other = ranks == 1 || 2 * all <= ranks * *std::max_element(tokens.begin(), tokens.end());
   }
@@ -219,8 +220,14 @@ Price LayerCosts::mtp_input(std::span<const RankBatch> batches) const {
   return out;
 }
 
+std::optional<double> LayerCosts::tokens_of_experts() const {
+  const CollectiveKind kind = collective(Direction::kDispatch);
+  const bool everywhere = kind == CollectiveKind::kAllGather || kind == CollectiveKind::kAllReduce;
+  return everywhere || parallelism_.ep_size() == 1 ? std::optional(step_tokens_) : std::nullopt;
+}
+
 Price LayerCosts::experts(int gpu, double rows, double touched) const {
-  const Price price = compute_.experts(rows, touched);
+  const Price price = compute_.experts(rows, touched, tokens_of_experts());
   return conditions_.gpu_speed.empty() ? price : slowed(price, conditions_.gpu_speed[gpu]);
 }
 
@@ -251,7 +258,7 @@ void LayerCosts::layer(const TrafficMatrix& traffic, std::vector<double>& link_b
   out.combine_straggler = combine.straggler;
   out.dispatch_bottleneck = dispatch.bottleneck;
   out.combine_bottleneck = combine.bottleneck;
-  compute_.experts(traffic.executed, traffic.touched, out.experts);
+  compute_.experts(traffic.executed, traffic.touched, tokens_of_experts(), out.experts);
   for (std::size_t g = 0; g < conditions_.gpu_speed.size(); ++g) {
     out.experts.seconds[g] /= conditions_.gpu_speed[g];
   }

@@ -118,6 +118,8 @@ class LayerCosts {
 
  private:
   double scored(std::int64_t tokens, std::int64_t all) const;
+  // Tokens of the step, where experts work on all of them; none where each row comes by itself.
+  std::optional<double> tokens_of_experts() const;
   CollectiveKind collective(Direction direction) const {
     return collective_of(dispatch().network.transport, direction);
   }
@@ -155,6 +157,7 @@ class LayerCosts {
   };
   std::vector<Way> ways_;
   std::size_t now_ = 0;
+  double step_tokens_ = 0;  // of all ranks
   ComputeModel compute_;
   FlopsPerSecond expert_peak_, ffn_peak_;
   BytesPerSecond memory_;

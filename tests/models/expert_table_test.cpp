@@ -9,8 +9,10 @@ namespace {
 
 // Straight in rows and in experts, so that linear interpolation is exact; measured up to 4 experts, beyond
 // extrapolated.
-Price straight(double each, double experts) {
-  return {Seconds(1e-6 * (3 + 2 * each + 5 * experts)), experts <= 4 ? Origin::kMeasured : Origin::kExtrapolated};
+// A token more takes 2 ns, and 1 for each expert.
+ExpertTable::Point straight(double each, double experts) {
+  return {{Seconds(1e-6 * (3 + 2 * each + 5 * experts)), experts <= 4 ? Origin::kMeasured : Origin::kExtrapolated},
+          Seconds(1e-9 * (2 + experts))};
 }
 
 TEST_CASE("between the points of the grid a straight function is itself") {
@@ -18,7 +20,9 @@ TEST_CASE("between the points of the grid a straight function is itself") {
   for (const double experts : {1.0, 1.9, 4.0, 37.25}) {
     for (const double each : {1.0, 1.06, 3.3, 129.0, 65536.5}) {
       const double expected = 1e-6 * (3 + 2 * each + 5 * experts);
-      CHECK(table.at(each * experts, experts).time.count() == doctest::Approx(expected).epsilon(1e-9));
+      CHECK(table.at(each * experts, experts).time.count() / expected == doctest::Approx(1).epsilon(1e-9));
+      CHECK(table.at(each * experts, experts, 1000).time.count() / (expected + 1e-6 * (2 + experts)) ==
+            doctest::Approx(1).epsilon(1e-9));
     }
   }
 }
@@ -45,7 +49,7 @@ TEST_CASE("many GPUs at once give what each gives alone") {
     touched.push_back(0.11 * g);
   }
   PriceRow out;
-  table.at(rows, touched, out);
+  table.at(rows, touched, 0, out);
   for (std::size_t g = 0; g < rows.size(); ++g) {
     const Price alone = table.at(rows[g], touched[g]);
     CHECK(out[g].time.count() == alone.time.count());
