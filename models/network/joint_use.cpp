@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "models/network/miss_probability.h"
 
 namespace epsim {
 namespace {
+
+constexpr double kMostChance = 1 - 1e-6;
 
 void index_by_expert(CopySets& out, std::size_t experts) {
   std::vector<std::vector<std::pair<std::size_t, double>>> found(experts);
@@ -30,9 +33,9 @@ void index_by_expert(CopySets& out, std::size_t experts) {
   }
 }
 
-// [set] The chance that a token needs none, with the sample's loads and independent experts.
-std::vector<double> independent_misses(const CopySets& sets, const TokenSample& tokens, int l) {
-  std::vector<float> pi(sets.first_of.size() - 1, 0.0F);
+// [expert] The chance that a token of the sample uses it.
+std::vector<float> chances_of(const TokenSample& tokens, std::size_t experts, int l) {
+  std::vector<float> pi(experts, 0.0F);
   for (std::size_t t = 0; t < tokens.tokens(); ++t) {
     for (const std::uint16_t e : tokens.at(t, l)) {
       pi[e] += 1.0F;
@@ -41,6 +44,21 @@ std::vector<double> independent_misses(const CopySets& sets, const TokenSample& 
   for (float& p : pi) {
     p /= static_cast<float>(tokens.tokens());
   }
+  return pi;
+}
+
+// The same by loads.
+std::vector<float> chances_of(std::span<const double> loads, int top_k) {
+  const double all = std::accumulate(loads.begin(), loads.end(), 0.0);
+  std::vector<float> pi;
+  for (const double load : loads) {
+    pi.push_back(static_cast<float>(std::min(kMostChance, all > 0 ? load * top_k / all : 0.0)));
+  }
+  return pi;
+}
+
+// [set] The chance that a token needs none, with independent experts.
+std::vector<double> independent_misses(const CopySets& sets, std::span<const float> pi) {
   const double weight = pair_weight(pi);
   std::vector<double> out;
   for (std::size_t s = 0; s < sets.size(); ++s) {
@@ -51,6 +69,87 @@ std::vector<double> independent_misses(const CopySets& sets, const TokenSample& 
     out.push_back(missed.value(weight));
   }
   return out;
+}
+
+// Groups of consecutive experts, some of which a token opens.
+class OpenGroups {
+ public:
+  OpenGroups(std::span<const float> pi, int groups, int opened)
+      : pi_(pi), size_(pi.size() / static_cast<std::size_t>(groups)), opened_(static_cast<std::size_t>(opened)) {
+    double all = 0;
+    for (std::size_t e = 0; e < pi.size(); ++e) {
+      if (e % size_ == 0) {
+        chance_.push_back(0);
+      }
+      chance_.back() += static_cast<double>(pi[e]);
+      all += static_cast<double>(pi[e]);
+    }
+    double variance = 0;
+    for (std::size_t g = 0; g < chance_.size(); ++g) {
+      // A group is open at least as often as its hottest expert is used.
+      const auto first = pi.begin() + static_cast<std::ptrdiff_t>(g * size_);
+      const double hottest = static_cast<double>(*std::max_element(first, first + static_cast<std::ptrdiff_t>(size_)));
+      chance_[g] = std::clamp(chance_[g] * opened / all, std::max(hottest, kLeastOpen), kMostChance);
+      odds_.push_back(chance_[g] / (1 - chance_[g]));
+      for (std::size_t e = g * size_; e < (g + 1) * size_; ++e) {
+        const double used = in_group(e);
+        variance += chance_[g] * used * (1 - used);
+      }
+    }
+    weight_ = variance > 0 ? 0.5 / variance : 0.0;
+    all_ways_ = ways({odds_, std::vector<double>(odds_.size(), 0.0)}, 0, opened_, 1, 0, 0);
+  }
+
+  // The chance that a token needs none of the copies.
+  double miss(std::span<const NodeShares::Entry> copies) const {
+    std::vector<MissProbability> by_group(odds_.size());
+    for (const NodeShares::Entry& copy : copies) {
+      const auto e = static_cast<std::size_t>(copy.expert);
+      by_group[e / size_].add(in_group(e), static_cast<double>(copy.share));
+    }
+    Set set{odds_, {}};
+    for (std::size_t g = 0; g < odds_.size(); ++g) {
+      set.missed[g] *= by_group[g].value(weight_);
+      set.sums.push_back(by_group[g].sum());
+    }
+    return ways(set, 0, opened_, 1, 0, 0) / all_ways_;
+  }
+
+ private:
+  static constexpr double kLeastOpen = 1e-6;
+
+  // The chance that a token uses the expert whose group it has opened.
+  double in_group(std::size_t e) const {
+    return std::min(kMostChance, static_cast<double>(pi_[e]) / chance_[e / size_]);
+  }
+  // [group] Odds to be open and missed, and MissProbability::sum() of the set's copies.
+  struct Set {
+    std::vector<double> missed, sums;
+  };
+  // Over all choices of `left` groups from `first` on, the sum of their products with `product`, less what pairs of experts
+  // of two groups exclude each other; `sum` and `squares` are those of the groups chosen before.
+  double ways(const Set& set, std::size_t first, std::size_t left, double product, double sum, double squares) const {
+    if (left == 0) {
+      return product * std::exp(-(sum * sum - squares) * weight_);
+    }
+    double out = 0;
+    for (std::size_t g = first; g + left <= odds_.size(); ++g) {
+      const double s = set.sums[g];
+      out += ways(set, g + 1, left - 1, product * set.missed[g], sum + s, squares + s * s);
+    }
+    return out;
+  }
+
+  std::span<const float> pi_;
+  std::size_t size_, opened_;
+  std::vector<double> chance_, odds_;  // [group] to be open
+  double weight_ = 0, all_ways_ = 1;
+};
+
+// c of chances to miss a set, where they are told from 0 and 1.
+double exponent(double missed, double alone, double least) {
+  const bool told = 1.0 - alone > least && alone > MissProbability::kLeast;
+  return told ? std::log(std::clamp(missed, least, 1.0 - least)) / std::log(alone) : 1.0;
 }
 
 }  // namespace
@@ -95,17 +194,24 @@ void TokenCount::count(const CopySets& sets, std::span<const std::uint16_t> expe
   std::transform(hits_.begin(), hits_.end(), hits.begin(), [&](double n) { return n / tokens; });
 }
 
-JointUse joint_use(const CopySets& sets, std::size_t lanes, const TokenSample& tokens, int l) {
-  std::vector<double> hits(sets.size());
-  TokenCount().count(sets, tokens.experts, tokens.layers, tokens.top_k, l, hits);
-  const std::vector<double> alone = independent_misses(sets, tokens, l);
-  // Half a token stands for none: a sample cannot say that a chance is 0 or 1, and nothing of what it hardly uses.
-  const double least = 0.5 / static_cast<double>(tokens.tokens());
-  std::vector<double> exponents(sets.size(), 1.0);
-  for (std::size_t s = 0; s < exponents.size(); ++s) {
-    if (1.0 - alone[s] > least && alone[s] > MissProbability::kLeast) {
-      const double missed = std::clamp(1.0 - hits[s], least, 1.0 - least);
-      exponents[s] = std::log(missed) / std::log(alone[s]);
+JointUse joint_use(const CopySets& sets, std::size_t lanes, const UsedTogether& together, int l) {
+  std::vector<double> exponents;
+  if (together.tokens != nullptr) {
+    const TokenSample& tokens = *together.tokens;
+    std::vector<double> hits(sets.size());
+    TokenCount().count(sets, tokens.experts, tokens.layers, tokens.top_k, l, hits);
+    const std::vector<double> alone = independent_misses(sets, chances_of(tokens, sets.first_of.size() - 1, l));
+    // Half a token stands for none: a sample cannot say that a chance is 0 or 1, and nothing of what it hardly uses.
+    const double least = 0.5 / static_cast<double>(tokens.tokens());
+    for (std::size_t s = 0; s < sets.size(); ++s) {
+      exponents.push_back(exponent(1.0 - hits[s], alone[s], least));
+    }
+  } else {
+    const std::vector<float> pi = chances_of(together.loads->layer(l), together.top_k);
+    const std::vector<double> alone = independent_misses(sets, pi);
+    const OpenGroups groups(pi, together.groups, together.top_groups);
+    for (std::size_t s = 0; s < sets.size(); ++s) {
+      exponents.push_back(exponent(groups.miss(sets.of(s)), alone[s], MissProbability::kLeast));
     }
   }
   const auto end = exponents.begin() + static_cast<std::ptrdiff_t>(lanes);

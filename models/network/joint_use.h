@@ -5,9 +5,13 @@
 //            tokens miss them as one counts. Experts that go together make c less than 1 where they lie together, and
 //            group-limited routing makes it more where a group lies together. A routing model that draws a token's kind
 //            needs no rows by kind of its own: c of tokens drawn from it is within the bar below.
+//            Without a sample, c follows from the groups that the model's routing is limited to, if it is: a token opens a
+//            group with a chance in proportion to its load, so many groups in all (conditional Poisson sampling), and
+//            then uses its experts as MissProbability has it.
 //   Ignores: that experts go together otherwise in some steps than in the sample.
 //   Valid  : rows summed over GPUs, between nodes and inside: within 3 % on tokens that the sample does not have, of
-//            another data set too (tests/policies/joint_use_test.cpp, joint_use_shared_test.cpp).
+//            another data set too (tests/policies/joint_use_test.cpp, joint_use_shared_test.cpp). Groups: rows between nodes
+//            that hold whole groups within 1 % of tokens drawn one by one (tests/models/joint_use_test.cpp).
 #pragma once
 
 #include <cstdint>
@@ -17,6 +21,7 @@
 #include "models/network/node_shares.h"
 #include "models/network/source_lanes.h"
 #include "sim/domain/affinity.h"
+#include "sim/domain/load_window.h"
 #include "sim/domain/placement.h"
 
 namespace epsim {
@@ -38,12 +43,23 @@ struct CopySets {
 // `nodes`: null where rows are not sent once a node.
 CopySets copy_sets(const LayerPlacement& layer, const SourceLanes& lanes, const NodeShares* nodes);
 
+// What tells which experts serve the same tokens: some tokens, at least one; else the groups of consecutive experts of which
+// a token uses a few, with the loads of a run [layer][expert] and the experts of a token.
+struct UsedTogether {
+  const TokenSample* tokens = nullptr;
+  const LoadWindow* loads = nullptr;
+  int top_k = 0, groups = 1, top_groups = 1;
+
+  static constexpr int kMostGroups = 12;  // all choices of 6 of them are looked at: no model has more
+  bool known() const { return tokens != nullptr || (loads != nullptr && top_groups < groups && groups <= kMostGroups); }
+};
+
 // c of each lane and of each list.
 struct JointUse {
   std::vector<double> lanes, lists;
 };
-// Of MoE layer l, whose number in `tokens` it is too; `lanes` of the sets are lanes.
-JointUse joint_use(const CopySets& sets, std::size_t lanes, const TokenSample& tokens, int l);
+// Of MoE layer l, whose number in what tells it is too; `lanes` of the sets are lanes.
+JointUse joint_use(const CopySets& sets, std::size_t lanes, const UsedTogether& together, int l);
 
 // [GPU], [node] The c of a placement's copies there, as tokens from most sources see them; empty: experts are
 // independent.

@@ -40,6 +40,9 @@ class MissProbability {
     squares_ += other.squares_;
   }
 
+  // Of two sets together, the pairs that have one expert in each are 2 sum() sum().
+  double sum() const { return sum_; }
+
   // `weight` is pair_weight() of all experts; 0 leaves the experts independent.
   double value(double weight) const { return missed_ * exp_of_minus(pairs() * weight); }
   // The same to the power of how the experts are used together (JointUse).

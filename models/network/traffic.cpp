@@ -20,7 +20,7 @@ SoaSlots::Counted counted_as(const StepLoads& loads) {
 }  // namespace
 
 TrafficModel::TrafficModel(const Placement& placement, const Parallelism& parallelism, const ClusterShape& shape,
-                           Dedup dedup, const TokenSample* tokens)
+                           Dedup dedup, const UsedTogether& together)
     : placement_(placement), parallelism_(parallelism), shape_(shape), dedup_(dedup) {
   EPSIM_CHECK(placement.gpus() == shape.gpus && parallelism.gpus == shape.gpus, "one instance spans the cluster");
   common_ = std::make_shared<const SourceLanes>(common_lanes(shape));
@@ -32,9 +32,9 @@ TrafficModel::TrafficModel(const Placement& placement, const Parallelism& parall
     if (dedup == Dedup::kNode) {
       nodes_.push_back(node_shares(placement.layer(l), shape));
     }
-    if (tokens != nullptr && (dedup == Dedup::kGpu || dedup == Dedup::kNode)) {
+    if (together.known() && (dedup == Dedup::kGpu || dedup == Dedup::kNode)) {
       CopySets sets = copy_sets(placement.layer(l), *lanes_.back(), nodes_.empty() ? nullptr : &nodes_.back());
-      joint_.push_back(joint_use(sets, lanes_.back()->gpu.size(), *tokens, l));
+      joint_.push_back(joint_use(sets, lanes_.back()->gpu.size(), together, l));
       recorded_.add_layer(std::move(sets));
     }
   }

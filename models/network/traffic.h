@@ -35,9 +35,9 @@ enum class Dedup { kNone, kGpu, kNode, kEven, kPadded, kByTpRank };
 
 class TrafficModel {
  public:
-  // `tokens`: null, or a sample of them, at least one, which is read here and kept no reference to.
+  // `together` is read here and kept no reference to; where it knows nothing, experts count as independent.
   TrafficModel(const Placement& placement, const Parallelism& parallelism, const ClusterShape& shape, Dedup dedup,
-               const TokenSample* tokens = nullptr);
+               const UsedTogether& together = {});
 
   // `tokens` per DP rank, as the loads were drawn for. A source is the GPUs whose tokens have one mix of experts and one
   // choice of copies. Reuses what `out` holds.

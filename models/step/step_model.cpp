@@ -11,11 +11,11 @@ namespace epsim {
 
 StepModel::StepModel(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
                      const DispatchOptions& dispatch, const Placement& placement, const ExpertLoadSource& loads,
-                     const ComputeProfile& compute, const NetworkProfile& network, const TokenSample* tokens)
+                     const ComputeProfile& compute, const NetworkProfile& network, const UsedTogether& together)
     : draws_(std::make_shared<StepDraws>(loads)),
       costs_(model, cluster, parallelism, dispatch, compute, network),
       shape_(shape_of(cluster)),
-      joint_tokens_(tokens),
+      together_(together),
       stats_(model, parallelism.gpus, costs_.network()),
       moe_numbers_(model.moe_layer_numbers()),
       tokens_(parallelism.dp_ranks()),
@@ -39,7 +39,7 @@ void StepModel::set_placement(const Placement& placement) {
   traffic_models_.clear();
   for (std::size_t way = 0; way < costs_.ways(); ++way) {
     costs_.take_way(way);
-    traffic_models_.emplace_back(placement, costs_.parallelism(), shape_, costs_.dispatch().dedup, joint_tokens_);
+    traffic_models_.emplace_back(placement, costs_.parallelism(), shape_, costs_.dispatch().dedup, together_);
   }
   costs_.take_way(0);
   forget_layers();

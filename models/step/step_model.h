@@ -29,11 +29,11 @@ namespace epsim {
 
 class StepModel final : public StepPricer {
  public:
-  // Keeps references to `placement`, `loads` and `tokens`; all outlive the model. `tokens`: some of the loads', which tell
-  // what experts used together save of the rows that are sent once (JointUse); null: experts count as independent.
+  // Keeps references to `placement`, `loads` and what `together` points at; all outlive the model. `together`: what experts
+  // used together save of the rows that are sent once (JointUse).
   StepModel(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
             const DispatchOptions& dispatch, const Placement& placement, const ExpertLoadSource& loads,
-            const ComputeProfile& compute, const NetworkProfile& network, const TokenSample* tokens = nullptr);
+            const ComputeProfile& compute, const NetworkProfile& network, const UsedTogether& together = {});
 
   StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override;
   void set_conditions(const StepConditions& conditions) override;
@@ -93,7 +93,7 @@ class StepModel final : public StepPricer {
   std::shared_ptr<StepDraws> draws_;
   LayerCosts costs_;
   ClusterShape shape_;
-  const TokenSample* joint_tokens_;
+  UsedTogether together_;
   std::vector<TrafficModel> traffic_models_;  // of the placement at hand, for each way that tokens travel
   StepStats stats_;
   StepRecorder* recorder_ = nullptr;

@@ -218,9 +218,9 @@ void describe_last(const Scenario& s, const PreparedInstance& prepared, RunResul
 
 // Where rows are sent once: which tokens told how often experts share one.
 std::string describe_row_sharing(const Scenario& s, const PreparedInstance& last) {
-  const TokenSample* tokens = joint_tokens(s);
+  const UsedTogether together = used_together(s);
   const Dedup dedup = last.pool.dispatch.dedup;
-  if (tokens == nullptr || (dedup != Dedup::kGpu && dedup != Dedup::kNode)) {
+  if (!together.known() || (dedup != Dedup::kGpu && dedup != Dedup::kNode)) {
     return "";
   }
   if (last.policy.per_step != nullptr) {
@@ -229,8 +229,12 @@ std::string describe_row_sharing(const Scenario& s, const PreparedInstance& last
   if (s.loads->recorded() && last.policy.ceiling != Ceiling::kPerfectBalance) {
     return "counted token by token, as loads have them";
   }
-  const bool own = s.run_window.tokens() == tokens;
-  return fmt::format("which experts serve the same tokens is known from {} tokens of {}", tokens->tokens(),
+  if (together.tokens == nullptr) {
+    return fmt::format("which experts serve the same tokens is known from routing to {} of {} groups",
+                       together.top_groups, together.groups);
+  }
+  const bool own = s.run_window.tokens() == together.tokens;
+  return fmt::format("which experts serve the same tokens is known from {} tokens of {}", together.tokens->tokens(),
                      own ? "loads" : "plan_loads, as loads have no tokens");
 }
 

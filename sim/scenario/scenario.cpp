@@ -4,13 +4,16 @@
 
 namespace epsim {
 
-const TokenSample* joint_tokens(const Scenario& s) {
+UsedTogether used_together(const Scenario& s) {
   for (const LoadWindow* window : {&s.run_window, &s.plan_window}) {
     if (const TokenSample* tokens = window->tokens(); tokens != nullptr) {
-      return tokens;
+      return {.tokens = tokens};
     }
   }
-  return nullptr;
+  return {.loads = &s.run_window,
+          .top_k = s.model.top_k,
+          .groups = s.model.expert_groups,
+          .top_groups = s.model.top_groups};
 }
 
 int all_gpus(const Scenario& s) {

@@ -10,6 +10,7 @@
 
 #include "models/catalogue/hardware_profile.h"
 #include "models/memory/memory_model.h"
+#include "models/network/joint_use.h"
 #include "models/step/step_model.h"
 #include "policies/placement_policy.h"
 #include "policies/registry.h"
@@ -91,9 +92,9 @@ inline const Scenario& system_of(const Scenario& scenario, const PolicyChoice& p
 // The pools of the deployment; of one instance, that which the scenario's own sections describe.
 std::vector<InstancePool> pools_of(const Scenario& scenario);
 
-// The tokens that tell which experts a run uses together: some of its own loads', else of those that it was planned from;
-// null where neither tell tokens apart.
-const TokenSample* joint_tokens(const Scenario& scenario);
+// What tells which experts a run uses together: some tokens of its own loads, else of those that it was planned from, else
+// the groups that the model's routing is limited to.
+UsedTogether used_together(const Scenario& scenario);
 
 // GPUs of all instances.
 int all_gpus(const Scenario& scenario);

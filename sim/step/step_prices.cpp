@@ -36,7 +36,7 @@ StepPrices::StepPrices(const Scenario& s, const InstancePool& pool, const Policy
     : pool_(pool), placement_(std::make_unique<Placement>(build_unlimited(pool, plan))), recorder_(recorder) {
   const ExpertLoadSource& loads = policy.ceiling == Ceiling::kPerfectBalance ? *s.balanced_loads : *s.loads;
   model_ = std::make_unique<StepModel>(s.model, pool.cluster, pool.parallelism, pool.dispatch, *placement_, loads,
-                                       s.compute, s.network, joint_tokens(s));
+                                       s.compute, s.network, used_together(s));
   played_ = other_pricer(s, pool, policy, plan.plan, *model_, recorder);
   if (drafter_passes(pool.serving.speculative, false) > 0) {
     drafter_ = std::make_unique<Drafter>(s, pool, *model_, *placement_);

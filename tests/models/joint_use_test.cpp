@@ -4,6 +4,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "models/network/miss_probability.h"
 #include "models/network/soa_slots.h"
@@ -32,7 +37,7 @@ double sent(Dedup dedup, const TokenSample* tokens) {
   loads.per_token.assign(4, 0.5F);
   const Placement placement = two_and_two();
   TrafficMatrix t;
-  TrafficModel(placement, {.gpus = 2, .attention_tp = 1}, kTwoNodes, dedup, tokens)
+  TrafficModel(placement, {.gpus = 2, .attention_tp = 1}, kTwoNodes, dedup, {.tokens = tokens})
       .layer(0, loads, std::vector<std::int64_t>{100, 100}, t);
   CHECK(t.inter_out[0] == doctest::Approx(t.inter_out[1]));
   return t.inter_out[0];
@@ -58,7 +63,8 @@ TEST_CASE("exponents: copies of a set, lane by lane and list by list") {
   const Placement placement = two_and_two();
   const NodeShares nodes = node_shares(placement.layer(0), kTwoNodes);
   const CopySets sets = copy_sets(placement.layer(0), common_lanes(kTwoNodes), &nodes);
-  const JointUse use = joint_use(sets, 2, pairs({0, 1, 2, 3}), 0);
+  const TokenSample together = pairs({0, 1, 2, 3});
+  const JointUse use = joint_use(sets, 2, {.tokens = &together}, 0);
   const double alone = 0.25 * std::exp(-0.25);
   REQUIRE(use.lanes.size() == 2);
   REQUIRE(use.lists.size() == 2);
@@ -66,7 +72,105 @@ TEST_CASE("exponents: copies of a set, lane by lane and list by list") {
     CHECK(c == doctest::Approx(std::log(0.5) / std::log(alone)).epsilon(1e-6));
   }
   // Experts that the sample never uses say nothing.
-  CHECK(joint_use(sets, 2, pairs({0, 1, 0, 1}), 0).lanes[1] == 1);
+  const TokenSample half = pairs({0, 1, 0, 1});
+  CHECK(joint_use(sets, 2, {.tokens = &half}, 0).lanes[1] == 1);
+}
+
+namespace {
+
+constexpr int kGrouped = 64, kGroups = 8, kOpen = 4, kUsed = 8, kDrawn = 20000;
+
+// A place by weight, whose weight becomes 0.
+std::size_t take(RandomStream& random, std::vector<double>& weights) {
+  double left = random.uniform() * std::accumulate(weights.begin(), weights.end(), 0.0);
+  std::size_t at = 0;
+  for (; at + 1 < weights.size() && left >= weights[at]; ++at) {
+    left -= weights[at];
+  }
+  weights[at] = 0;
+  return at;
+}
+
+// Tokens that open 4 of 8 groups one after another, then take 8 of their experts, some experts `skew` times as often as
+// others.
+std::vector<std::uint16_t> grouped_tokens(double skew) {
+  RandomStream random(Seed{7}, "grouped");
+  std::vector<double> weight(kGrouped), groups(kGroups, 0.0);
+  for (std::size_t e = 0; e < kGrouped; ++e) {
+    weight[e] = std::pow(skew, random.uniform());
+    groups[e / (kGrouped / kGroups)] += weight[e];
+  }
+  std::vector<std::uint16_t> out;
+  for (int t = 0; t < kDrawn; ++t) {
+    std::vector<double> closed = groups, open(kGrouped, 0.0);
+    for (int i = 0; i < kOpen; ++i) {
+      const std::size_t first = take(random, closed) * (kGrouped / kGroups);
+      std::copy_n(weight.begin() + static_cast<std::ptrdiff_t>(first), kGrouped / kGroups,
+                  open.begin() + static_cast<std::ptrdiff_t>(first));
+    }
+    for (int k = 0; k < kUsed; ++k) {
+      out.push_back(static_cast<std::uint16_t>(take(random, open)));
+    }
+  }
+  return out;
+}
+
+// Rows between nodes and inside, by groups, over those counted token by token; `stride` 1: experts in order.
+std::pair<double, double> off_by_groups(std::span<const std::uint16_t> ids, int gpus, int stride, Dedup dedup,
+                                        bool groups_known) {
+  const ClusterShape shape{.gpus = gpus, .gpus_per_node = 2};
+  std::vector<int> slots;
+  for (int i = 0; i < kGrouped; ++i) {
+    slots.push_back(i * stride % kGrouped + i * stride / kGrouped);
+  }
+  const Placement placement =
+      Placement::build({.policy = "test", .experts = kGrouped, .gpus = gpus, .layers = {uniform_layer(slots, gpus)}},
+                       shape, Bytes(1), Bytes(100));
+  StepLoads loads;
+  loads.resize(1, 1, kGrouped);
+  loads.per_token.assign(kGrouped, 0.0F);
+  LoadWindow window(1, kGrouped);
+  for (const std::uint16_t e : ids) {
+    loads.row(0, 0)[e] += 1.0F / kDrawn;
+    window.layer(0)[e] += 1;
+  }
+  TrafficMatrix counted, priced;
+  std::vector<std::int32_t> from;
+  for (int t = 0; t < kDrawn; ++t) {
+    from.push_back(t % gpus);
+  }
+  count_token_traffic<std::uint16_t>(placement, 0, shape, dedup, ids, from, counted);
+  UsedTogether together{.loads = &window, .top_k = kUsed, .groups = kGroups, .top_groups = kOpen};
+  together.top_groups = groups_known ? kOpen : kGroups;
+  TrafficModel(placement, {.gpus = gpus, .attention_tp = 1}, shape, dedup, together)
+      .layer(0, loads, std::vector<std::int64_t>(static_cast<std::size_t>(gpus), kDrawn / gpus), priced);
+  const auto ratio = [](const std::vector<double>& a, const std::vector<double>& b) {
+    return std::accumulate(a.begin(), a.end(), 0.0) / std::accumulate(b.begin(), b.end(), 0.0);
+  };
+  return {ratio(priced.inter_out, counted.inter_out), ratio(priced.intra_out, counted.intra_out)};
+}
+
+}  // namespace
+
+TEST_CASE("routing limited to groups sends to fewer nodes where these hold whole groups") {
+  for (const double skew : {1.0, 8.0}) {
+    CAPTURE(skew);
+    const std::vector<std::uint16_t> ids = grouped_tokens(skew);
+    for (const int gpus : {16, 8}) {  // a node holds a group, or two
+      for (const int stride : {1, 8}) {
+        for (const Dedup dedup : {Dedup::kNode, Dedup::kGpu}) {
+          CAPTURE(gpus);
+          CAPTURE(stride);
+          CAPTURE(dedup == Dedup::kNode);
+          const auto [between, inside] = off_by_groups(ids, gpus, stride, dedup, true);
+          CHECK(between == doctest::Approx(1).epsilon(0.01));
+          CHECK(inside == doctest::Approx(1).epsilon(0.03));
+        }
+      }
+    }
+    // Independent experts reach 4.6 other nodes of 8 where 3.2 are: 7 (1 - (7/8)^8) against 7 (1/2) (1 - (3/4)^8).
+    CHECK(off_by_groups(ids, 16, 1, Dedup::kNode, false).first > 1.35);
+  }
 }
 
 TEST_CASE("a step whose tokens are recorded sends what they count, copies and sources included") {
@@ -107,7 +211,7 @@ TEST_CASE("a step whose tokens are recorded sends what they count, copies and so
     for (const Dedup dedup : {Dedup::kGpu, Dedup::kNode}) {
       TrafficMatrix counted, priced;
       count_token_traffic<std::uint16_t>(placement, 0, shape, dedup, on_every_gpu, gpu, counted);
-      TrafficModel model(placement, parallelism, shape, dedup, &others);
+      TrafficModel model(placement, parallelism, shape, dedup, {.tokens = &others});
       for (int time = 0; time < 2; ++time) {  // counted, and looked up
         model.layer(0, loads, std::vector<std::int64_t>(4, kTokens), priced);
         for (std::size_t g = 0; g < 4; ++g) {

@@ -24,7 +24,7 @@ template <class Id>
 Rows priced_rows(const Placement& placement, std::span<const Id> ids, const RoutingShape& shape,
                  const ClusterShape& cluster, Dedup dedup, std::size_t batch, const TokenSample* tokens) {
   const Parallelism parallelism{.gpus = cluster.gpus, .attention_tp = 1};
-  TrafficModel model(placement, parallelism, cluster, dedup, tokens);
+  TrafficModel model(placement, parallelism, cluster, dedup, {.tokens = tokens});
   const std::vector<std::int64_t> by_rank(static_cast<std::size_t>(cluster.gpus),
                                           static_cast<std::int64_t>(batch) / cluster.gpus);
   const std::size_t step_ids = batch * shape.ids_per_token(), steps = ids.size() / step_ids;
