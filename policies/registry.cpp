@@ -1,5 +1,9 @@
 #include "policies/registry.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 namespace epsim {
 
 // Defined beside each policy.
@@ -45,6 +49,16 @@ const PlacementPolicyEntry& experts_in_order() { return kContiguous; }
 
 std::vector<std::string> diagnosed_policies() {
   return {std::string(kContiguous.name), std::string(kBase.name), std::string(kEplb.name), std::string(kPerfect.name)};
+}
+
+std::string diagnosed_defaults(std::string_view engine) {
+  const auto all = placement_policies();
+  const auto own = std::find_if(all.begin(), all.end(), [&](const PlacementPolicyEntry& entry) {
+    return !entry.engine.empty() && engine.starts_with(entry.engine);
+  });
+  return own == all.end() ? ""
+                          : fmt::format("policies: {{{}: {{kind: {}, mode: auto}}, {}: {{kind: {}}}}}", kBase.name,
+                                        kBase.name, kEplb.name, own->name);
 }
 
 std::vector<std::string> policy_kinds() {

@@ -37,6 +37,7 @@ struct PlacementPolicyEntry : PolicyEntry<PlacementPolicy> {
   std::string_view replica_choice = {};  // that goes with it unless another is asked for; empty = copies share evenly
   bool keeps_slots = false;              // a new plan leaves experts that stay on their GPU in their slots
   Ceiling ceiling = Ceiling::kNone;
+  std::string_view engine = {};  // whose own load balancer it is: how the names of its versions begin
 };
 // Of what a run adds to every such policy (sim/scenario/step_policy_run.h), the parts that only some read.
 struct StepPolicyEntry : PolicyEntry<StepPolicy> {
@@ -61,6 +62,8 @@ const PlacementPolicyEntry& experts_in_order();
 // What a diagnosis of recorded loads compares, in this order: experts in order, placement by load alone, the load balancer
 // of engines with its copies, and the ceiling of balancing every batch.
 std::vector<std::string> diagnosed_policies();
+// What the section `policies` says of these where the user does not: the engine's own load balancer, and placement its way.
+std::string diagnosed_defaults(std::string_view engine);
 
 // All of these, as a policy's `kind` may name them.
 std::vector<std::string> policy_kinds();

@@ -30,13 +30,18 @@ extern const PlacementPolicyEntry kEplbSglang{
      kSglangKeys, make_sglang},
     ExpertGroups::kAsArgument,
     CopyBudget::kPerLayer,
-    "sglang_static"};
+    "sglang_static",
+    false,
+    Ceiling::kNone,
+    "sglang"};
 extern const PlacementPolicyEntry kEplbVllm{
     {"eplb_vllm", "EPLB as vLLM runs it: variant vllm, mode auto, copies chosen by vllm_hash.", "as eplb", kVllmKeys,
      make_vllm},
     ExpertGroups::kAsArgument,
     CopyBudget::kPerLayer,
     "vllm_hash",
-    true};
+    true,
+    Ceiling::kNone,
+    "vllm"};
 
 }  // namespace epsim

@@ -35,6 +35,7 @@ std::vector<Scenario> scenarios(const DiagnosisRequest& request, const NewScenar
   refuse_if(request.seeds < 1 || request.seeds > kMostSeeds, "seeds",
             fmt::format("{} seeds; 1 to {} are allowed.", request.seeds, kMostSeeds));
   std::vector<Scenario> out;
+  std::string own;  // of the engine
   for (int s = 0; s < request.seeds; ++s) {
     Config config = usual == nullptr ? Config::from_file(shipped_file(request.scenario))
                                      : Config::from_text(scenario_document(with_dtype(*usual)), "");
@@ -47,6 +48,12 @@ std::vector<Scenario> scenarios(const DiagnosisRequest& request, const NewScenar
     }
     if (s > 0) {
       config.set(fmt::format("seed={}", static_cast<std::int64_t>(out.front().seed) + s));
+    }
+    if (s == 0) {
+      own = diagnosed_defaults(read_scenario(config.clone(), diagnosed_policies()).serving.engine);
+    }
+    if (!own.empty()) {
+      config.extend(Config::from_text(own, ""));
     }
     out.push_back(read_scenario(config, diagnosed_policies()));
   }
