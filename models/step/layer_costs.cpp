@@ -1,6 +1,7 @@
 #include "models/step/layer_costs.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -87,22 +88,35 @@ double LayerCosts::slowest_link() const {
   return out;
 }
 
+// What slow links take longer for: all but the latency, which a message of a byte has.
+Price LayerCosts::on_links(const std::function<Price(Bytes)>& price, Bytes bytes, double speed) const {
+  const Price all = price(bytes);
+  if (speed == 1) {
+    return all;
+  }
+  const Seconds latency = std::min(all.time, price(Bytes(1)).time);
+  return {latency + (all.time - latency) / speed, all.origin};
+}
+
 Price LayerCosts::over_all(CollectiveKind kind, Bytes bytes) const {
-  return slowed(network().over_all(kind, bytes), slowest_link());
+  return on_links([&](Bytes b) { return network().over_all(kind, b); }, bytes, slowest_link());
+}
+
+Price LayerCosts::within_rank(CollectiveKind kind, Bytes bytes, double link) const {
+  return on_links([&](Bytes b) { return network().within_node(kind, parallelism_.attention_tp, b); }, bytes, link);
 }
 
 // Attention's all-gather of the rank's tokens, and the reduce-scatter of its output; neither where collectives over all
 // GPUs do their work.
 LayerCosts::SummedProducts LayerCosts::attention_of(const RankBatch& batch, double link) const {
   const Bytes hidden(static_cast<double>(batch.tokens()) * model_.hidden * 2.0);  // bf16 activations
-  const int tp = parallelism_.attention_tp;
   const Price attention = compute_.attention(batch);
   const Transport transport = dispatch().network.transport;
   if (transport == Transport::kAllReduce) {
     return {{}, attention, {}};  // adds the parts of the rank's GPUs up, and the one back gives each of them all rows
   }
-  const Price reduce = slowed(network().within_node(CollectiveKind::kReduceScatter, tp, hidden), link);
-  const Price gather = slowed(network().within_node(CollectiveKind::kAllGather, tp, hidden), link);
+  const Price reduce = within_rank(CollectiveKind::kReduceScatter, hidden, link);
+  const Price gather = within_rank(CollectiveKind::kAllGather, hidden, link);
   switch (transport) {
     case Transport::kAllGatherAllReduce:
       return {{}, attention, reduce};
@@ -119,9 +133,8 @@ LayerCosts::SummedProducts LayerCosts::with_reduction(Price part, Sharding shard
     return {{}, part, {}};
   }
   const Bytes hidden(static_cast<double>(tokens) * model_.hidden * 2.0);
-  const int tp = parallelism_.attention_tp;
-  return {slowed(network().within_node(CollectiveKind::kAllGather, tp, hidden), link), part,
-          slowed(network().within_node(CollectiveKind::kReduceScatter, tp, hidden), link)};
+  return {within_rank(CollectiveKind::kAllGather, hidden, link), part,
+          within_rank(CollectiveKind::kReduceScatter, hidden, link)};
 }
 
 // SGLang's dp_gather and the MLP's own sum: all-reduces over all GPUs of a buffer of all ranks' tokens.

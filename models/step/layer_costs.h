@@ -14,7 +14,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -132,6 +134,8 @@ class LayerCosts {
   struct SummedProducts {
     Price before, products, after;
   };
+  Price on_links(const std::function<Price(Bytes)>& price, Bytes bytes, double speed) const;
+  Price within_rank(CollectiveKind kind, Bytes bytes, double link) const;
   double rank_link(std::size_t rank) const;
   double slowest_link() const;
   SummedProducts attention_of(const RankBatch& batch, double link) const;
