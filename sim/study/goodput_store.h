@@ -20,7 +20,7 @@ EPSIM_STORED(LoadPoint, offered, measured_offered, completed, ttft_s, tpot_s, e2
 EPSIM_STORED(GoodputSearch, policy, seed_index, seed, idle_ttft_s, saturation, knee, best, sensitivity, slo, curve,
              from_backlog, kv_lost_share, kv_tokens_per_rank);
 
-inline constexpr int kSearchFormat = 6;  // of a search's file: raised when the figures above change
+inline constexpr int kSearchFormat = 7;  // of a search's file: raised when the figures above change
 
 inline std::string stored_text(const GoodputSearch& search) { return store_text(kSearchFormat, search); }
 // Nothing when the text is damaged or of another layout: the work is then done again.

@@ -209,9 +209,14 @@ std::optional<SloStep> without_low(const SloCurve& curve, const LoadPoint* faile
 
 // Of the longest run that falls behind; of several, the one at the lowest rate. Infinite without one.
 double SloCurve::served() const {
+  // A short run may fall behind by a wave of its queue: less than it has in the system anyway.
+  const auto backlog = [](const LoadPoint& p) {
+    const double behind = (1 - p.completed / p.measured_offered) * static_cast<double>(p.measured_requests);
+    return falls_behind(p) && behind > p.concurrency;
+  };
   const LoadPoint* longest = nullptr;
   for (const LoadPoint& p : probes) {
-    if (falls_behind(p) && p.completed > 0 && (longest == nullptr || p.requests > longest->requests)) {
+    if (backlog(p) && p.completed > 0 && (longest == nullptr || p.requests > longest->requests)) {
       longest = &p;
     }
   }

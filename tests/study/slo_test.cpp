@@ -395,7 +395,8 @@ TEST_CASE("SLO: no rate holds above what a run that falls behind serves, however
     LoadPoint p;
     p.offered = p.measured_offered = rate;
     p.completed = completed;
-    p.requests = requests;
+    p.requests = p.measured_requests = requests;
+    p.concurrency = 20;
     p.enough_requests = p.stable = true;
     p.slo = {0.99, -2, 0.1, 0, true, true};
     p.slo.holds = completed >= 0.95 * rate;
@@ -404,6 +405,8 @@ TEST_CASE("SLO: no rate holds above what a run that falls behind serves, however
   add(8, 8, 1000);
   add(10.4, 10, 1000);  // 0.96 of what is offered
   CHECK(curve.probes[1].slo.holds);
+  CHECK(std::isinf(curve.served()));
+  add(13, 12.2, 300);  // 18 behind, fewer than the 20 in the system: a wave of the queue
   CHECK(std::isinf(curve.served()));
   add(16, 9.5, 500);
   add(12, 10, 1000);  // the longer run tells: 10/s
