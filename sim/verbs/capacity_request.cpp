@@ -319,9 +319,12 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
       q.settings.emplace_back("requests.time_scale=null");  // the rate below says it
     }
     out.plan.demand +=
-        time_share < 1 ? fmt::format(", {:.4g} % of whose hours are no busier than that from {:.0f} s on",
-                                     100 * time_share, peak.start_s)
-                       : fmt::format(", its peak {:.3g} hours from {:.0f} s on", peak.length_s / kHour, peak.start_s);
+        time_share < 1
+            ? fmt::format(", {:.4g} % of whose hours are no busier than that from {:.0f} s on", 100 * time_share,
+                          peak.start_s)
+            : fmt::format(", its peak {} from {:.0f} s on",
+                          peak.length_s == kHour ? "hour" : fmt::format("{:.3g} hours", peak.length_s / kHour),
+                          peak.start_s);
     out.plan.demand += fmt::format(" ({:.4g} requests/s there; latencies are of its busiest stretch)", peak.rate);
   }
   if (key.at_peak) {  // as long as it takes to tell

@@ -167,16 +167,19 @@ const ResultTable* named_table(const SweepOutcome& done, std::string_view name) 
   return at == done.tables.end() ? nullptr : &*at;
 }
 
-// Whether every point has a rate of arrivals and keeps up with it.
+// Whether every point has a rate of arrivals and keeps up with it. Of fewer than 100 requests `overloaded` says nothing: that half
+// of the rate is served, the last requests' time included, has to do for these.
 bool all_keep_up(const ResultTable& results) {
-  const auto each = [&](const char* name, const auto& holds) {
-    const auto column = std::ranges::find(results.columns, name, &ResultColumn::name);
-    const auto at = static_cast<std::size_t>(column - results.columns.begin());
-    return column != results.columns.end() &&
-           std::ranges::all_of(results.rows, [&](const auto& row) { return holds(number_of(row[at])); });
+  const auto column = [&](const char* name) {
+    const auto at = std::ranges::find(results.columns, name, &ResultColumn::name);
+    return at == results.columns.end() ? std::nullopt : std::optional(std::distance(results.columns.begin(), at));
   };
-  return each("overloaded", [](double value) { return value == 0; }) &&
-         each("offered_requests_per_s", [](double value) { return std::isfinite(value); });
+  const auto overloaded = column("overloaded"), offered = column("offered_requests_per_s"),
+             served = column("requests_per_s");
+  return overloaded && offered && served && std::ranges::all_of(results.rows, [&](const auto& row) {
+           const double rate = number_of(row[*offered]);
+           return number_of(row[*overloaded]) == 0 && std::isfinite(rate) && 2 * number_of(row[*served]) >= rate;
+         });
 }
 
 // Where every point keeps up, policies serve alike and none can win by what it serves.

@@ -191,16 +191,18 @@ TEST_CASE("sweep: where a policy fails, the winner is said not to be compared wi
 
 TEST_CASE("sweep: where all points keep up, no winner by requests/s is named; token counts are grouped") {
   const TempDir dir;
-  const std::string job =
-      "sweep " + small_scenario() + " -q --policies base,eplb --only-listed --set requests.count=200 ";
-  const Outcome low = run_epsim(dir, job + "--vary requests.rate=1/s,2/s -o low");
+  const std::string job = "sweep " + small_scenario() + " -q --policies base,eplb --only-listed --set requests.count=";
+  const Outcome low = run_epsim(dir, job + "200 --vary requests.rate=1/s,2/s -o low");
   REQUIRE_MESSAGE(low.exit_code == 0, low.err);
   CHECK_MESSAGE(low.out.find("No policy wins by requests/s: no point is overloaded") != std::string::npos, low.out);
   CHECK(low.out.find("a policy wins if") == std::string::npos);
   CHECK(slurp(dir / "low/winners.csv").find("\n1/s,base,0,") != std::string::npos);
-  const Outcome high = run_epsim(dir, job + "--vary requests.rate=1/s,500/s -o high");
+  const Outcome high = run_epsim(dir, job + "200 --vary requests.rate=1/s,500/s -o high");
   REQUIRE_MESSAGE(high.exit_code == 0, high.err);
   CHECK_MESSAGE(high.out.find("a policy wins if") != std::string::npos, high.out);
+  // Too few requests to call a point overloaded: 16 of 500 offered a second are not served in their time.
+  const Outcome few = run_epsim(dir, job + "50 --vary requests.rate=500/s,2000/s -o few");
+  CHECK(few.out.find("no point is overloaded") == std::string::npos);
 }
 
 TEST_CASE("sweep: a combination where all fail is counted with the added reference, and has a row of winners.csv") {

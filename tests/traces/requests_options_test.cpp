@@ -124,6 +124,18 @@ TEST_CASE("a section's own seed replaces the scenario's") {
   CHECK(own.trace.requests[2].arrival != test::table_of(head + "}", "", Seed{1}).trace.requests[2].arrival);
 }
 
+TEST_CASE("without a header, columns are numbers, whatever the first row holds") {
+  const test::TempDir folder;
+  const std::string file = (folder / "t.csv").string();
+  test::write_text(file, "1,100,2\n2,200,6\n3,300,7\n");
+  const RequestTable read =
+      test::table_of("{kind: csv, header: false, arrival_column: 0, input_column: 1, output_column: 2}", file);
+  REQUIRE(read.trace.requests.size() == 3);
+  CHECK(read.trace.requests[0].input_tokens == 100);
+  CHECK(read.trace.requests[0].output_tokens == 2);
+  CHECK(read.trace.requests[2].input_tokens == 300);
+}
+
 TEST_CASE("options that cannot be") {
   const test::TempDir folder;
   const std::string file = (folder / "t.csv").string();

@@ -77,8 +77,9 @@ class Clock {
   std::optional<std::int64_t> first_whole_;
 };
 
-std::size_t column_of(const CsvReader& rows, const std::string& name) {
-  const std::optional<std::size_t> named = rows.find_column(name);
+// Without a header the first line is data, in which no name is looked for.
+std::size_t column_of(const CsvReader& rows, const std::string& name, bool header) {
+  const std::optional<std::size_t> named = header ? rows.find_column(name) : std::nullopt;
   const std::optional<std::int64_t> number = parse_integer(name);
   if (!named && number && *number >= 0 && *number < static_cast<std::int64_t>(rows.header().size())) {
     return static_cast<std::size_t>(*number);
@@ -98,8 +99,9 @@ std::int64_t tokens_of(std::string_view text, const InputPlace& place) {
 
 RequestTable read_request_csv(ByteInput& input, const CsvColumns& columns, const RequestOptions& options) {
   CsvReader rows(input);
-  const std::size_t arrival = column_of(rows, columns.arrival);
-  const std::size_t in = column_of(rows, columns.input), out = column_of(rows, columns.output);
+  const std::size_t arrival = column_of(rows, columns.arrival, columns.header);
+  const std::size_t in = column_of(rows, columns.input, columns.header),
+                    out = column_of(rows, columns.output, columns.header);
   Clock clock(columns.time_unit, columns.time_unit == "date" ? "date like '2023-11-16 18:15:46.68' (1970 to 2199)"
                                                              : "finite number, the time in " + columns.time_unit);
   RequestCollector collector(options);
