@@ -75,7 +75,7 @@ std::string summarize_plan(const PreparedInstance& run, const MoeSpec& model) {
   if (run.policy.per_step != nullptr) {
     const std::string& by = run.policy.planned_by;
     return fmt::format("{} experts per GPU and layer at home{}, others by step ({:.3f} GiB of buffers per GPU)",
-                       model.experts / run.plan.gpus,
+                       run.plan.most_in_a_layer(),
                        by.empty() || by == run.policy.label ? "" : " as " + by + " places them", to_gib(run.buffers));
   }
   const int moe_tp = run.placement.gpus() / run.plan.gpus;

@@ -22,14 +22,15 @@
 namespace epsim {
 namespace {
 
-// Experts in order; where they do not divide over the GPUs, the shares differ by one.
+// Experts in order; where they do not divide over the GPUs, the first GPUs have one more, as vLLM has it
+// (determine_expert_map).
 PlacementPlan in_order(const PlanRequest& request) {
   const int experts = request.load.experts(), gpus = request.shape.gpus;
   LayerPlan layer;
   layer.slots.resize(static_cast<std::size_t>(experts));
   std::iota(layer.slots.begin(), layer.slots.end(), 0);
   for (int g = 0; g <= gpus; ++g) {
-    layer.first_slot.push_back(static_cast<int>(static_cast<long long>(experts) * g / gpus));
+    layer.first_slot.push_back(g * (experts / gpus) + std::min(g, experts % gpus));
   }
   PlacementPlan out{.policy = "", .experts = experts, .gpus = gpus, .layers = {}};
   out.layers.assign(static_cast<std::size_t>(request.load.layers()), layer);
