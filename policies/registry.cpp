@@ -51,14 +51,16 @@ std::vector<std::string> diagnosed_policies() {
   return {std::string(kContiguous.name), std::string(kBase.name), std::string(kEplb.name), std::string(kPerfect.name)};
 }
 
-std::string diagnosed_defaults(std::string_view engine) {
+std::vector<std::pair<std::string, std::string>> diagnosed_defaults(std::string_view engine) {
   const auto all = placement_policies();
   const auto own = std::find_if(all.begin(), all.end(), [&](const PlacementPolicyEntry& entry) {
     return !entry.engine.empty() && engine.starts_with(entry.engine);
   });
-  return own == all.end() ? ""
-                          : fmt::format("policies: {{{}: {{kind: {}, mode: auto}}, {}: {{kind: {}}}}}", kBase.name,
-                                        kBase.name, kEplb.name, own->name);
+  if (own == all.end()) {
+    return {};
+  }
+  return {{std::string(kBase.name), fmt::format("{{kind: {}, mode: auto}}", kBase.name)},
+          {std::string(kEplb.name), fmt::format("{{kind: {}}}", own->name)}};
 }
 
 std::vector<std::string> policy_kinds() {

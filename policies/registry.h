@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "policies/placement_policy.h"
@@ -62,8 +63,9 @@ const PlacementPolicyEntry& experts_in_order();
 // What a diagnosis of recorded loads compares, in this order: experts in order, placement by load alone, the load balancer
 // of engines with its copies, and the ceiling of balancing every batch.
 std::vector<std::string> diagnosed_policies();
-// What the section `policies` says of these where the user does not: the engine's own load balancer, and placement its way.
-std::string diagnosed_defaults(std::string_view engine);
+// What the section `policies` says of some of these, by name, where the user names no kind: the engine's own load balancer,
+// and placement its way.
+std::vector<std::pair<std::string, std::string>> diagnosed_defaults(std::string_view engine);
 
 // All of these, as a policy's `kind` may name them.
 std::vector<std::string> policy_kinds();

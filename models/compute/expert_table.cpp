@@ -30,9 +30,10 @@ double value_at(int place, int steps) {
   return std::ldexp(1.0 + static_cast<double>(place % steps) / steps, place / steps);
 }
 
-EPSIM_SIMD void look_up(const double* __restrict table, const double* __restrict each_token, double tokens,
-                        const double* __restrict rows, const double* __restrict touched, std::size_t n,
-                        double* __restrict seconds, std::int32_t* __restrict place) {
+EPSIM_SIMD void look_up(const double* __restrict table, const double* __restrict each_token,
+                        const double* __restrict least, double tokens, const double* __restrict rows,
+                        const double* __restrict touched, std::size_t n, double* __restrict seconds,
+                        std::int32_t* __restrict place) {
   for (std::size_t i = 0; i < n; ++i) {
     const double groups = touched[i] > 1.0 ? touched[i] : 1.0;
     const double row_place = table_place(rows[i] / groups, kRowSteps, kRowPlaces);
@@ -40,7 +41,10 @@ EPSIM_SIMD void look_up(const double* __restrict table, const double* __restrict
     const auto r = static_cast<std::int32_t>(row_place), g = static_cast<std::int32_t>(group_place);
     const double along_r = row_place - r, along_g = group_place - g;
     const std::int32_t low = g * kRowPlaces + r, high = low + kRowPlaces;
-    const auto value = [&](std::int32_t at) { return table[at] + each_token[at] * tokens; };
+    const auto value = [&](std::int32_t at) {
+      const double sum = table[at] + each_token[at] * tokens;
+      return sum > least[at] ? sum : least[at];
+    };
     const double few = value(low) + (value(low + 1) - value(low)) * along_r;
     const double many = value(high) + (value(high + 1) - value(high)) * along_r;
     seconds[i] = few + (many - few) * along_g;
@@ -62,6 +66,7 @@ ExpertTable::ExpertTable(const std::function<Point(double, double)>& point) {
       const Point here = point(value_at(r, kRowSteps), value_at(g, kGroupSteps));
       seconds_.push_back(here.price.time.count());
       each_token_.push_back(here.each_token.count());
+      least_.push_back(here.least.count());
       origins.push_back(here.price.origin);
     }
   }
@@ -84,8 +89,8 @@ void ExpertTable::at(std::span<const double> rows, std::span<const double> touch
   EPSIM_CHECK(!empty() && rows.size() == touched.size(), "one price per GPU");
   out.resize(rows.size());
   out.origin_at = origin_.data();
-  look_up(seconds_.data(), each_token_.data(), tokens, rows.data(), touched.data(), rows.size(), out.seconds.data(),
-          out.places.data());
+  look_up(seconds_.data(), each_token_.data(), least_.data(), tokens, rows.data(), touched.data(), rows.size(),
+          out.seconds.data(), out.places.data());
 }
 
 Price ExpertTable::at(double rows, double touched, double tokens) const {

@@ -2,7 +2,8 @@
 //
 //   Models : rows per touched expert from 1 to 2^20 in eighths of an octave, touched experts from 1 to 2^10 in
 //            quarters; linear between. A price is as certain as the weakest of the grid's prices that it is made
-//            from. Tokens that come in and go out beside the rows cost the same each, at a point of the grid.
+//            from. Tokens that come in and go out beside the rows cost the same each, at a point of the grid, and a price
+//            is no less than the least there.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +19,11 @@ class ExpertTable {
  public:
   // Nothing in it; at() is not to be called.
   ExpertTable() = default;
-  // At every point of the grid (rows per expert, experts): the price, and the time that each token adds to it.
+  // At every point of the grid (rows per expert, experts): the price, the time that each token adds to it, and the least that
+  // both together can be.
   struct Point {
     Price price;
-    Seconds each_token{};
+    Seconds each_token{}, least{};
   };
   explicit ExpertTable(const std::function<Point(double, double)>& point);
 
@@ -32,7 +34,7 @@ class ExpertTable {
   void at(std::span<const double> rows, std::span<const double> touched, double tokens, PriceRow& out) const;
 
  private:
-  std::vector<double> seconds_, each_token_;  // [experts][rows per expert]
+  std::vector<double> seconds_, each_token_, least_;  // [experts][rows per expert]
   // [place][0: on the grid; 1: between two numbers of rows; 2: between two numbers of experts; 3: both] the weakest.
   // Last of all, that of no work.
   std::vector<Origin> origin_;

@@ -108,26 +108,26 @@ Price FittedCompute::expert_price(const FittedOp& op, const MoeSpec& model, doub
 }
 
 void FittedCompute::tabulate_experts(const FittedOp& op, const MoeSpec& model) {
-  // No kernel is faster than the GPU's peak, nor than reading the weights, nor than reading and writing its rows in bf16,
-  // wherever a fit is taken to.
-  const auto possible = [&](const Price& price, double each, double groups) {
+  // No kernel is faster than the GPU's peak, nor than reading the weights, nor, where each row comes and goes by itself, than
+  // reading and writing these in bf16, wherever a fit is taken to.
+  const auto least = [&](double each, double groups) {
     const double rows = each * groups, columns = 3.0 * model.hidden * model.moe_intermediate;
-    const double peak = 2 * columns * rows / op.rates.flops_per_s;
-    const double read = columns * op.rates.weight_bytes * groups / op.rates.bytes_per_s;
-    const double moved = rows * 2 * model.hidden * 2.0 / op.rates.bytes_per_s;
-    return Price{Seconds(std::max({price.time.count(), peak * (1 + 1e-9), read, moved})), price.origin};
+    return Seconds(std::max(2 * columns * rows / op.rates.flops_per_s * (1 + 1e-9),
+                            columns * op.rates.weight_bytes * groups / op.rates.bytes_per_s));
   };
+  const auto moved = [&](double rows) { return Seconds(rows * 2 * model.hidden * 2.0 / op.rates.bytes_per_s); };
   const auto price = [&](double each, double groups, double tokens) {
     return expert_price(op, model, each, groups, tokens) + permutation(each * groups);
   };
   of_rows_ = ExpertTable([&](double each, double groups) {
-    return ExpertTable::Point{possible(price(each, groups, each * groups), each, groups)};
+    return ExpertTable::Point{
+        price(each, groups, each * groups), {}, std::max(least(each, groups), moved(each * groups))};
   });
   of_tokens_ = ExpertTable([&](double each, double groups) {
     const double tokens = each * groups;
     const Price once = price(each, groups, tokens);
     const Seconds more = price(each, groups, 2 * tokens).time - once.time;  // straight in tokens, of which no fit has 0
-    return ExpertTable::Point{possible({once.time - more, once.origin}, each, groups), more / tokens};
+    return ExpertTable::Point{{once.time - more, once.origin}, more / tokens, least(each, groups)};
   });
 }
 

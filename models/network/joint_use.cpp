@@ -76,25 +76,18 @@ class OpenGroups {
  public:
   OpenGroups(std::span<const float> pi, int groups, int opened)
       : pi_(pi), size_(pi.size() / static_cast<std::size_t>(groups)), opened_(static_cast<std::size_t>(opened)) {
-    double all = 0;
-    for (std::size_t e = 0; e < pi.size(); ++e) {
-      if (e % size_ == 0) {
-        chance_.push_back(0);
-      }
-      chance_.back() += static_cast<double>(pi[e]);
-      all += static_cast<double>(pi[e]);
+    std::vector<double> loads, least;  // a group is open at least as often as its hottest expert is used
+    for (std::size_t first = 0; first < pi.size(); first += size_) {
+      const std::span<const float> group = pi.subspan(first, size_);
+      loads.push_back(std::accumulate(group.begin(), group.end(), 0.0));
+      least.push_back(std::max(kLeastOpen, static_cast<double>(*std::max_element(group.begin(), group.end()))));
     }
+    chance_ = spread(loads, least);
+    fit_odds();
     double variance = 0;
-    for (std::size_t g = 0; g < chance_.size(); ++g) {
-      // A group is open at least as often as its hottest expert is used.
-      const auto first = pi.begin() + static_cast<std::ptrdiff_t>(g * size_);
-      const double hottest = static_cast<double>(*std::max_element(first, first + static_cast<std::ptrdiff_t>(size_)));
-      chance_[g] = std::clamp(chance_[g] * opened / all, std::max(hottest, kLeastOpen), kMostChance);
-      odds_.push_back(chance_[g] / (1 - chance_[g]));
-      for (std::size_t e = g * size_; e < (g + 1) * size_; ++e) {
-        const double used = in_group(e);
-        variance += chance_[g] * used * (1 - used);
-      }
+    for (std::size_t e = 0; e < pi.size(); ++e) {
+      const double used = in_group(e);
+      variance += chance_[e / size_] * used * (1 - used);
     }
     weight_ = variance > 0 ? 0.5 / variance : 0.0;
     all_ways_ = ways({odds_, std::vector<double>(odds_.size(), 0.0)}, 0, opened_, 1, 0, 0);
@@ -116,7 +109,63 @@ class OpenGroups {
   }
 
  private:
-  static constexpr double kLeastOpen = 1e-6;
+  static constexpr double kLeastOpen = 1e-6, kLeastOdds = 1e-9;
+
+  // Chances in proportion to loads that sum to the groups opened, within bounds.
+  std::vector<double> spread(const std::vector<double>& loads, const std::vector<double>& least) const {
+    std::vector<double> out(loads.size(), 0.0);
+    double room = static_cast<double>(opened_), left = std::accumulate(loads.begin(), loads.end(), 0.0);
+    if (left <= 0) {
+      return std::vector<double>(loads.size(), room / static_cast<double>(loads.size()));
+    }
+    for (bool bound = true; bound;) {
+      bound = false;
+      const double per_load = left > 0 ? room / left : 0.0;
+      for (std::size_t g = 0; g < loads.size(); ++g) {
+        const double wanted = loads[g] * per_load;
+        if (out[g] == 0 && (wanted < least[g] || wanted > kMostChance)) {
+          out[g] = std::clamp(wanted, least[g], kMostChance);
+          room -= out[g];
+          left -= loads[g];
+          bound = true;
+        }
+      }
+      for (std::size_t g = 0; !bound && g < loads.size(); ++g) {
+        out[g] = out[g] == 0 ? loads[g] * per_load : out[g];
+      }
+    }
+    return out;
+  }
+
+  // Odds under which each group is open as often as it should be.
+  void fit_odds() {
+    constexpr int kRounds = 50;
+    odds_.assign(chance_.size(), 1.0);
+    for (int round = 0; round < kRounds; ++round) {
+      const double all = choices(odds_.size(), opened_);
+      std::vector<double> next;
+      for (std::size_t g = 0; g < odds_.size(); ++g) {
+        const double open = std::clamp(odds_[g] * choices(g, opened_ - 1) / all, kLeastOpen, kMostChance);
+        next.push_back(odds_[g] * chance_[g] / (1 - chance_[g]) * (1 - open) / open);
+      }
+      // They count up to a factor, and where few groups have any load no odds give the others none.
+      const double most = *std::max_element(next.begin(), next.end());
+      for (std::size_t g = 0; g < odds_.size(); ++g) {
+        odds_[g] = std::max(next[g] / most, kLeastOdds);
+      }
+    }
+  }
+  // Sum over the choices of so many groups, without one of them, of their odds' product.
+  double choices(std::size_t without, std::size_t opened) const {
+    std::vector<double> sums(opened + 1, 0.0);
+    sums[0] = 1;
+    for (std::size_t g = 0; g < odds_.size(); ++g) {
+      for (std::size_t n = opened; n > 0 && g != without; --n) {
+        sums[n] += sums[n - 1] * odds_[g];
+      }
+    }
+    return sums[opened];
+  }
 
   // The chance that a token uses the expert whose group it has opened.
   double in_group(std::size_t e) const {

@@ -11,7 +11,7 @@
 //   Ignores: that experts go together otherwise in some steps than in the sample.
 //   Valid  : rows summed over GPUs, between nodes and inside: within 3 % on tokens that the sample does not have, of
 //            another data set too (tests/policies/joint_use_test.cpp, joint_use_shared_test.cpp). Groups: rows between nodes
-//            that hold whole groups within 1 % of tokens drawn one by one (tests/models/joint_use_test.cpp).
+//            within 1 % of tokens drawn one by one, 3 % where a group has 2.5 times the load (tests/models/joint_use_test.cpp).
 #pragma once
 
 #include <cstdint>

@@ -239,8 +239,9 @@ std::optional<double> LayerCosts::tokens_of_experts() const {
   return everywhere || parallelism_.ep_size() == 1 ? std::optional(step_tokens_) : std::nullopt;
 }
 
-Price LayerCosts::experts(int gpu, double rows, double touched) const {
-  const Price price = compute_.experts(rows, touched, tokens_of_experts());
+Price LayerCosts::experts(int gpu, double rows, double touched, bool tokens) const {
+  const std::optional<double> all = tokens_of_experts();
+  const Price price = compute_.experts(rows, touched, all && !tokens ? std::optional(0.0) : all);
   return conditions_.gpu_speed.empty() ? price : slowed(price, conditions_.gpu_speed[gpu]);
 }
 

@@ -102,8 +102,9 @@ class LayerCosts {
   Price mtp_input(std::span<const RankBatch> batches) const;
   // A collective over all GPUs, at the pace of the slowest of their links.
   Price over_all(CollectiveKind kind, Bytes bytes) const;
-  // `rows` assignments on `touched` physical experts of one GPU.
-  Price experts(int gpu, double rows, double touched) const;
+  // `rows` assignments on `touched` physical experts of one GPU. `tokens`: with what tokens take where experts work on all of
+  // them; without in a second part of a layer's work.
+  Price experts(int gpu, double rows, double touched, bool tokens = true) const;
   // The way that the tokens [DP rank] of a step travel: network(), dispatch() and the rows follow.
   void choose_way(std::span<const std::int64_t> tokens, std::span<const std::int64_t> decodes);
   void take_way(std::size_t way) { now_ = way; }

@@ -230,7 +230,8 @@ void Deployment::observe(std::size_t i) {
   SeriesRecorder::Levels now;
   const bool last_pool = in_last_pool(i);
   for (const auto& rank : instances_[i].ranks()) {
-    now.running += rank->load().running;
+    const RankLoad load = rank->load();
+    now.running += load.running - load.coming;  // a prompt that comes counts where it comes from
     now.kv_blocks += last_pool ? rank->kv().used() : 0;
   }
   SeriesRecorder::Levels& before = levels_[i];

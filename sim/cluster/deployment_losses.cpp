@@ -118,8 +118,8 @@ void Deployment::lose_ranks(std::size_t i, std::span<const int> ranks) {
   }
 }
 
-// A request that was lost at one end of a transfer leaves the other end too, and starts anew; but a prompt whose decode
-// rank is lost is computed to its end first.
+// A request that was lost at one end of a transfer leaves the other end too, and starts anew; but a prompt under way whose
+// decode rank is lost is computed to its end first.
 bool Deployment::cut_route(std::int32_t request, std::size_t lost_instance) {
   const auto entry = routes_.find(request);
   if (entry == routes_.end()) {
@@ -131,7 +131,8 @@ bool Deployment::cut_route(std::int32_t request, std::size_t lost_instance) {
     return true;  // it has not begun
   }
   const bool source_lost = static_cast<std::size_t>(route.from_instance) == lost_instance;
-  if (!source_lost && !route.ended) {
+  const bool begun = result_.requests[static_cast<std::size_t>(request)].state == RequestState::kRunning;
+  if (!source_lost && !route.ended && begun) {
     return false;
   }
   const auto other = static_cast<std::size_t>(source_lost ? route.to_instance : route.from_instance);

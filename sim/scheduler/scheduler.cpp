@@ -47,6 +47,7 @@ void Scheduler::count_unfinished(std::int32_t request, std::int64_t change) {
 RankLoad& RankLoad::operator+=(const RankLoad& other) {
   waiting += other.waiting;
   running += other.running;
+  coming += other.coming;
   input_tokens += other.input_tokens;
   output_tokens += other.output_tokens;
   return *this;
@@ -54,8 +55,8 @@ RankLoad& RankLoad::operator+=(const RankLoad& other) {
 
 RankLoad Scheduler::load() const {
   return {static_cast<std::int64_t>(waiting_.size() + remote_.size() + unseen_.size() + unheard_.size()),
-          std::ssize(active_) - (options_.role == InstanceRole::kDecode ? std::ssize(in_transfer_) : 0),
-          unfinished_input_, unfinished_output_};
+          std::ssize(active_), unfinished_input_, unfinished_output_,
+          options_.role == InstanceRole::kDecode ? std::ssize(in_transfer_) : 0};
 }
 
 std::int64_t Scheduler::take_in(Ticks now, bool receives) {

@@ -45,8 +45,9 @@ struct RankContext {
 // The unfinished requests of a rank or of an instance, for routers.
 struct RankLoad {
   std::int64_t waiting = 0;  // requests that hold no KV memory here
-  std::int64_t running = 0;  // those that do; one whose keys and values are on their way counts where they come from
+  std::int64_t running = 0;  // those that do
   std::int64_t input_tokens = 0, output_tokens = 0;
+  std::int64_t coming = 0;  // of those that run, prompts of a decode instance that others compute or send
   std::int64_t requests() const { return waiting + running; }
   RankLoad& operator+=(const RankLoad& other);
 };

@@ -121,7 +121,7 @@ void PolicyPricer::fill_layer(int l) {
   for (int g = 0; g < cluster_.gpus(); ++g) {
     const auto i = static_cast<std::size_t>(g);
     const Price first = costs.experts(g, work_.first[i].rows, work_.first[i].touched);
-    const Price then = costs.experts(g, work_.then[i].rows, work_.then[i].touched);
+    const Price then = costs.experts(g, work_.then[i].rows, work_.then[i].touched, work_.first[i].rows <= 0);
     first_.set(i, first);
     then_.set(i, then);
     layer_.experts.set(i, {first.time + then.time, first.origin});

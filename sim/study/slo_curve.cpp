@@ -209,10 +209,14 @@ std::optional<SloStep> without_low(const SloCurve& curve, const LoadPoint* faile
 
 // Of the longest run that falls behind; of several, the one at the lowest rate. Infinite without one.
 double SloCurve::served() const {
-  // A short run may fall behind by a wave of its queue: less than it has in the system anyway.
-  const auto backlog = [](const LoadPoint& p) {
+  // A short run may fall behind by a wave of its queue: fewer requests than are in the system where it keeps up.
+  double wave = 0;
+  for (const LoadPoint& p : probes) {
+    wave = p.stable && !falls_behind(p) ? std::max(wave, p.concurrency) : wave;
+  }
+  const auto backlog = [wave](const LoadPoint& p) {
     const double behind = (1 - p.completed / p.measured_offered) * static_cast<double>(p.measured_requests);
-    return falls_behind(p) && behind > p.concurrency;
+    return falls_behind(p) && behind > wave;
   };
   const LoadPoint* longest = nullptr;
   for (const LoadPoint& p : probes) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "models/catalogue/model_catalogue.h"
 #include "policies/registry.h"
@@ -30,12 +31,25 @@ constexpr const char* kUsualRequests =
     "requests={kind: poisson, rate: 1/s, count: 500, lengths: {input: {kind: uniform, min: 1000, max: 3000}, output: "
     "{kind: uniform, min: 250, max: 750}}}";
 
+// Policies as the engine runs them, where the file names no kind.
+void take_engines_own(Config& config) {
+  const Config read = config.clone();
+  const std::string engine = read_scenario(read, diagnosed_policies()).serving.engine;
+  for (const auto& [name, entry] : diagnosed_defaults(engine)) {
+    ConfigReader root = read.root();
+    const ConfigReader written = root.section("policies").section(name);
+    const std::array others{"kind", "plugin", "prefill", "decode"};
+    if (std::none_of(others.begin(), others.end(), [&](const char* key) { return written.has(key); })) {
+      config.extend(Config::from_text(fmt::format("policies: {{{}: {}}}", name, entry), ""));
+    }
+  }
+}
+
 // The file, or `usual` where there is none, under each seed from its own on. It is read anew for each.
 std::vector<Scenario> scenarios(const DiagnosisRequest& request, const NewScenario* usual) {
   refuse_if(request.seeds < 1 || request.seeds > kMostSeeds, "seeds",
             fmt::format("{} seeds; 1 to {} are allowed.", request.seeds, kMostSeeds));
   std::vector<Scenario> out;
-  std::string own;  // of the engine
   for (int s = 0; s < request.seeds; ++s) {
     Config config = usual == nullptr ? Config::from_file(shipped_file(request.scenario))
                                      : Config::from_text(scenario_document(with_dtype(*usual)), "");
@@ -49,12 +63,7 @@ std::vector<Scenario> scenarios(const DiagnosisRequest& request, const NewScenar
     if (s > 0) {
       config.set(fmt::format("seed={}", static_cast<std::int64_t>(out.front().seed) + s));
     }
-    if (s == 0) {
-      own = diagnosed_defaults(read_scenario(config.clone(), diagnosed_policies()).serving.engine);
-    }
-    if (!own.empty()) {
-      config.extend(Config::from_text(own, ""));
-    }
+    take_engines_own(config);
     out.push_back(read_scenario(config, diagnosed_policies()));
   }
   return out;

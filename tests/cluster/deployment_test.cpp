@@ -256,6 +256,18 @@ TEST_CASE("where the engine asks for memory first, a prompt is computed when it 
   CHECK(lost.requests[2].finished == 20 * kMs);
 }
 
+TEST_CASE("a router counts the prompts that a decode rank has memory for") {
+  FixedPricer prefill(10_ms), decode(5_ms);
+  InstanceSpec source = prefill_of(prefill);
+  source.options.memory_first = true;
+  const auto target = instance_of(decode, engine(InstanceRole::kDecode));
+  const std::vector<InstanceSpec> specs = {source, target, target};
+  const RunResult run =
+      simulate(trace_of({{0, 4, 2}, {0, 4, 2}, {0, 4, 2}, {0, 4, 2}}), specs, Router::kLeastRequests, {});
+  CHECK(run.transfers.received[1][0].prompts == 2);
+  CHECK(run.transfers.received[2][0].prompts == 2);
+}
+
 // v1/core/sched/scheduler.py, _update_waiting_for_remote_kvs: a token less than the prompt counts as computed.
 TEST_CASE("vLLM's decode instance makes the first token itself, from the prompt's last one") {
   FixedPricer prefill(10_ms, true), decode(5_ms, true);

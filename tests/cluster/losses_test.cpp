@@ -150,6 +150,21 @@ TEST_CASE("a prompt whose decode rank is lost between its chunks is computed to 
   CHECK(run.transfers.tokens == 10 + 25);
 }
 
+TEST_CASE("a prompt that waits when the decode rank that has memory for it is lost starts anew at once") {
+  FixedPricer pricer(10_ms, true);
+  const auto decode = instance_of(pricer, 1, InstanceRole::kDecode);
+  std::vector<InstanceSpec> specs = {instance_of(pricer, 1, InstanceRole::kPrefill), decode, decode};
+  specs[0].options.token_budget = 10;
+  specs[0].options.memory_first = true;
+  // Chunks of A end at 10 and 20, of B at 30. The second decode instance, which has memory for B, goes at 15.
+  specs[2].changes = {{.at = 15 * kMs, .recovery = {}, .ranks = {0}, .fatal = true}};
+  const RunResult run = simulate(trace_of({{0, 20, 1}, {0, 10, 1}}), specs, Router::kRoundRobin, {}, 1);
+  CHECK(run.completed == 2);
+  CHECK(run.requests.extras(1).retries == 1);
+  CHECK(run.requests[1].admitted == 20 * kMs);
+  CHECK(pricer.batches.size() == 3);  // no prompt is computed twice
+}
+
 TEST_CASE("random deployments that lose hardware: every request completes or fails, and everything adds up") {
   test::DeploymentSums sums;
   for (std::uint64_t i = 0; i < 1000; ++i) {

@@ -12,7 +12,8 @@ namespace {
 // A token more takes 2 ns, and 1 for each expert.
 ExpertTable::Point straight(double each, double experts) {
   return {{Seconds(1e-6 * (3 + 2 * each + 5 * experts)), experts <= 4 ? Origin::kMeasured : Origin::kExtrapolated},
-          Seconds(1e-9 * (2 + experts))};
+          Seconds(1e-9 * (2 + experts)),
+          {}};
 }
 
 TEST_CASE("between the points of the grid a straight function is itself") {
@@ -25,6 +26,14 @@ TEST_CASE("between the points of the grid a straight function is itself") {
             doctest::Approx(1).epsilon(1e-9));
     }
   }
+}
+
+TEST_CASE("rows and tokens together take no less than the least") {
+  const ExpertTable table([](double each, double) {
+    return ExpertTable::Point{{Seconds(1e-6 * each), Origin::kMeasured}, Seconds(1e-9), Seconds(5e-6)};
+  });
+  CHECK(table.at(2, 1, 1000).time.count() * 1e6 == doctest::Approx(5));    // 2 + 1 us
+  CHECK(table.at(2, 1, 10000).time.count() * 1e6 == doctest::Approx(12));  // 2 + 10 us, not 5 + 10
 }
 
 TEST_CASE("a price is as certain as the weakest point that it is made from") {

@@ -396,8 +396,9 @@ TEST_CASE("SLO: no rate holds above what a run that falls behind serves, however
     p.offered = p.measured_offered = rate;
     p.completed = completed;
     p.requests = p.measured_requests = requests;
-    p.concurrency = 20;
-    p.enough_requests = p.stable = true;
+    p.enough_requests = true;
+    p.stable = completed >= 0.95 * rate;
+    p.concurrency = p.stable ? 20 : 20 + 0.5 * (1 - completed / rate) * static_cast<double>(requests);
     p.slo = {0.99, -2, 0.1, 0, true, true};
     p.slo.holds = completed >= 0.95 * rate;
     curve.add(p);
