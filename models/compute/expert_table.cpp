@@ -73,7 +73,7 @@ ExpertTable::ExpertTable(const std::function<Point(double, double)>& point) {
   origin_.resize(4 * origins.size() + 1, Origin::kDeclared);
   for (int g = 0; g + 1 < kGroupPlaces; ++g) {
     for (int r = 0; r + 1 < kRowPlaces; ++r) {
-      const auto low = static_cast<std::size_t>(g * kRowPlaces + r), high = low + kRowPlaces;
+      const auto low = static_cast<std::size_t>(g) * kRowPlaces + static_cast<std::size_t>(r), high = low + kRowPlaces;
       const Origin right = weaker(origins[low], origins[low + 1]);
       const std::array<Origin, 4> weakest{origins[low], right, weaker(origins[low], origins[high]),
                                           weaker(right, weaker(origins[high], origins[high + 1]))};

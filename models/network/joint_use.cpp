@@ -239,8 +239,8 @@ void TokenCount::count(const CopySets& sets, std::span<const std::uint16_t> expe
       missed_[s] = 1.0;
     }
   }
-  const double tokens = static_cast<double>(experts.size() / token_ids);
-  std::transform(hits_.begin(), hits_.end(), hits.begin(), [&](double n) { return n / tokens; });
+  const std::size_t tokens = experts.size() / token_ids;
+  std::transform(hits_.begin(), hits_.end(), hits.begin(), [&](double n) { return n / static_cast<double>(tokens); });
 }
 
 JointUse joint_use(const CopySets& sets, std::size_t lanes, const UsedTogether& together, int l) {
