@@ -148,7 +148,7 @@ class OpenGroups {
         const double open = std::clamp(odds_[g] * choices(g, opened_ - 1) / all, kLeastOpen, kMostChance);
         next.push_back(odds_[g] * chance_[g] / (1 - chance_[g]) * (1 - open) / open);
       }
-      // They count up to a factor, and where few groups have any load no odds give the others none.
+      // Only their ratios count. Where fewer groups than are opened have any load, the others' odds would fall to 0.
       const double most = *std::max_element(next.begin(), next.end());
       for (std::size_t g = 0; g < odds_.size(); ++g) {
         odds_[g] = std::max(next[g] / most, kLeastOdds);

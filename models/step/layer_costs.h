@@ -102,8 +102,8 @@ class LayerCosts {
   Price mtp_input(std::span<const RankBatch> batches) const;
   // A collective over all GPUs, at the pace of the slowest of their links.
   Price over_all(CollectiveKind kind, Bytes bytes) const;
-  // `rows` assignments on `touched` physical experts of one GPU. `tokens`: with what tokens take where experts work on all of
-  // them; without in a second part of a layer's work.
+  // `rows` assignments on `touched` physical experts of one GPU. Where experts work on all tokens, a layer's second stage
+  // leaves out what reading and adding up the tokens takes (`tokens` false).
   Price experts(int gpu, double rows, double touched, bool tokens = true) const;
   // The way that the tokens [DP rank] of a step travel: network(), dispatch() and the rows follow.
   void choose_way(std::span<const std::int64_t> tokens, std::span<const std::int64_t> decodes);

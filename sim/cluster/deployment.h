@@ -5,8 +5,8 @@
 //           until they have travelled, one prompt after another on the lane that the source rank leaves by. The decode
 //           instance sets pages aside for them as soon as it can: where the engine asks for memory first, before the
 //           prompt enters the prefill instance's queue, and then what has been computed of it travels chunk by chunk;
-//           else when all of it has been computed. The request's first token counts when the transfer has ended, where the
-//           decode instance hands it out, or after the step in which that makes it again.
+//           else when all of it has been computed. The decode instance hands out the first token: when the transfer has
+//           ended, or, with an engine that samples it again, after its own step.
 //           A transfer goes at the share of its rate that faults leave to the slower of its ends when it begins.
 //   Losses: a DP rank that is lost takes its requests' keys and values with it; they start anew, as arrivals do, on a
 //           rank that is left, and fail after `retry_limit` of that, or when nobody is left who could serve them. The

@@ -50,7 +50,7 @@ Deployment::Place Deployment::enter_front(std::int32_t request) {
   return {instance, rank};
 }
 
-// The request is at the door of an instance that can serve.
+// Some instance can serve the request.
 void Deployment::begin(std::int32_t request) {
   if (!memory_first_) {
     enter_front(request);

@@ -219,3 +219,18 @@ TEST_CASE("inputs that cannot be diagnosed are told in one line, with exit code 
     CHECK_MESSAGE(one_line(done.err).find(c.says) != std::string::npos, done.err);
   }
 }
+
+TEST_CASE("a scenario that names a policy's kind keeps it, and SGLang's own EPLB stands in where it does not") {
+  const TempDir dir;
+  write_counts(dir / "counts.json", 2, skewed);
+  const auto diagnosed = [&](const std::string& policies) {
+    const Outcome done = run_epsim(
+        dir, "diagnose counts.json --model olmoe-1b-7b --nodes 2 --seeds 1 --set requests.count=60 --json " + policies);
+    CHECK_MESSAGE((done.exit_code >= 10 && done.exit_code <= 12), done.err);
+    return done.out;
+  };
+  diagnosed("--set 'policies={base: {kind: contiguous}}'");  // which has no `mode`
+  const std::string own = diagnosed("");
+  CHECK(diagnosed("--set policies.eplb.kind=eplb_sglang --set policies.base.mode=auto") == own);
+  CHECK(diagnosed("--set policies.eplb.kind=random") != own);
+}
