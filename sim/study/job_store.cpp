@@ -454,6 +454,8 @@ void JobStore::finish() const {
     const std::vector<JobFolder::Pack>& packs = work.folder.packs();
     if (std::none_of(packs.begin() + 1, packs.end(), [](const JobFolder::Pack& pack) { return !pack.gone; })) {
       work.worker.reset();
+      std::error_code ignored;
+      fs::remove(work.folder.work(), ignored);  // this process may have asked for the time there when it was merged
       return;
     }
     if (work.other() == nullptr) {
