@@ -455,7 +455,7 @@ void JobStore::finish() const {
     if (std::none_of(packs.begin() + 1, packs.end(), [](const JobFolder::Pack& pack) { return !pack.gone; })) {
       work.worker.reset();
       std::error_code ignored;
-      fs::remove(work.folder.work(), ignored);  // this process may have asked for the time there when it was merged
+      fs::remove(work.folder.work(), ignored);  // server_time_s() here may have kept the merger from it
       return;
     }
     if (work.other() == nullptr) {
