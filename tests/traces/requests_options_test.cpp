@@ -83,6 +83,31 @@ TEST_CASE("copies of a request share blocks with copies of the same number alone
   CHECK(test::blocks_of(t, 3) == std::vector<std::int64_t>{3, 5});
 }
 
+// 400 conversations of two turns behind a block that all share, each turn a second after the one before.
+TEST_CASE("resampling keeps or drops conversations as a whole") {
+  RequestOptions o;
+  o.rate_by = RateMethod::kResample;
+  o.rate = RequestsPerSecond(0.5);
+  RequestCollector collector(o, 10);
+  for (std::int64_t turn = 0; turn < 800; ++turn) {
+    std::vector<std::int64_t> blocks{0};
+    const std::int64_t own = 10 * (turn / 2 + 1);
+    for (std::int64_t b = 0; b < (turn % 2 == 0 ? 3 : 6); ++b) {
+      blocks.push_back(own + b);
+    }
+    collector.add(std::chrono::seconds(turn), static_cast<std::int32_t>(10 * blocks.size()), 1, {}, blocks);
+  }
+  const RequestTable t = collector.finish("conversations");
+  // Binomial over conversations: mean 400 requests, deviation 2 x sqrt(400 / 4) = 20; 5 of them.
+  CHECK(std::abs(static_cast<double>(t.trace.requests.size()) - 400) < 100);
+  REQUIRE(t.trace.requests.size() % 2 == 0);
+  for (std::size_t i = 0; i < t.trace.requests.size(); i += 2) {
+    CHECK(t.trace.requests[i].input_tokens == 40);
+    CHECK(t.trace.requests[i + 1].input_tokens == 70);
+    CHECK(test::blocks_of(t, i)[1] == test::blocks_of(t, i + 1)[1]);
+  }
+}
+
 TEST_CASE("clipped inputs keep the prefix blocks that they touch; too many blocks are refused") {
   RequestOptions o;
   o.max_input_tokens = 25;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <unordered_map>
 
 #include "sim/core/refuse.h"
@@ -28,13 +29,50 @@ std::size_t content_of(std::size_t place, std::int64_t number, std::size_t reque
   return (place + away) % requests;
 }
 
-std::vector<Copy> draw_copies(const std::vector<Request>& requests, double factor, Seed seed) {
-  RandomStream random(seed, "requests.resample");
+// Of each request the first turn of its conversation, itself where it goes on from none: what it has in common with the latest request
+// before that has most in common is at least half of that one's blocks. A prompt that all share is less.
+std::vector<std::size_t> first_turns(const RequestTable& table) {
+  std::vector<std::size_t> out(table.trace.requests.size());
+  std::iota(out.begin(), out.end(), std::size_t{0});
+  if (table.prefix_start.empty()) {
+    return out;
+  }
+  const auto blocks_of = [&](std::size_t i) {
+    const auto first = static_cast<std::size_t>(table.prefix_start[i]);
+    return std::span(table.prefix_blocks).subspan(first, static_cast<std::size_t>(table.prefix_start[i + 1]) - first);
+  };
+  std::unordered_map<std::int64_t, std::size_t> latest;  // request by block; looked up only
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto blocks = blocks_of(i);
+    std::size_t common = blocks.size();
+    while (common > 0 && !latest.contains(blocks[common - 1])) {
+      --common;
+    }
+    if (common > 0) {
+      const std::size_t before = latest.at(blocks[common - 1]);
+      out[i] = 2 * common >= blocks_of(before).size() ? out[before] : i;
+    }
+    for (const std::int64_t block : blocks) {
+      latest[block] = i;
+    }
+  }
+  return out;
+}
+
+// Whether a request has one copy more than the whole ones is drawn for its conversation: without its earlier turns a later one would
+// find nothing in a prefix cache.
+std::vector<Copy> draw_copies(const RequestTable& table, double factor, Seed seed) {
+  const std::vector<Request>& requests = table.trace.requests;
+  const std::vector<std::size_t> firsts = first_turns(table);
+  RandomStream random(seed, "requests.resample"), more(seed, "requests.resample.copies");
   const double whole = std::floor(factor);
+  std::vector<bool> extra(requests.size());
+  std::generate(extra.begin(), extra.end(), [&] { return more.uniform() < factor - whole; });
   std::vector<Copy> copies;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const Ticks gap = (i + 1 < requests.size() ? requests[i + 1] : requests[i]).arrival - requests[i].arrival;
-    const auto count = static_cast<std::int64_t>(whole) + (random.uniform() < factor - whole ? 1 : 0);
+    const auto all = static_cast<std::int64_t>(whole);
+    const std::int64_t count = all + (extra[firsts[content_of(i, all, requests.size())]] ? 1 : 0);
     for (std::int64_t k = 0; k < count; ++k) {
       const double later = k == 0 ? 0.0 : random.uniform() * static_cast<double>(gap.count());
       copies.push_back(
@@ -72,7 +110,7 @@ RequestTable resample_requests(const RequestTable& table, double factor, Seed se
   if (!table.prefix_start.empty()) {
     out.prefix_start.push_back(0);
   }
-  for (const Copy& copy : draw_copies(table.trace.requests, factor, seed)) {
+  for (const Copy& copy : draw_copies(table, factor, seed)) {
     out.trace.requests.push_back(table.trace.requests[copy.original]);
     out.trace.requests.back().arrival = copy.arrival;
     if (table.prefix_start.empty()) {
