@@ -59,6 +59,7 @@ void Deployment::start_transfers(std::size_t to) {
       EPSIM_CHECK(route.to_instance == static_cast<std::int32_t>(to) && route.to_rank == static_cast<std::int32_t>(r),
                   "a prompt travels to the rank that it was routed to");
       route.admitted = true;
+      route.sent = ranks[r]->lent_tokens(*request);
       result_.transfers.wait_for_memory += to_seconds(now_ - route.asked);
       if (route.from_instance >= 0) {
         transfer(*request, route);
@@ -89,8 +90,8 @@ void Deployment::transfer(std::int32_t request, Route& route) {
   const auto from = static_cast<std::size_t>(route.from_instance), to = static_cast<std::size_t>(route.to_instance);
   const InstanceSpec& spec = specs_[from];
   const std::int64_t tokens = route.computed - route.sent;
-  if (tokens == 0) {
-    return;  // a part that was computed again
+  if (tokens <= 0) {
+    return;  // a part that was computed again, or that the receiver has
   }
   const int out = route.from_rank / spec.ranks_per_lane, in = route.to_rank / specs_[to].ranks_per_lane;
   Ticks& sent = lane_free_[from][static_cast<std::size_t>(out)];

@@ -22,7 +22,7 @@ Instance::Instance(const InstanceSpec& spec, std::int32_t number, std::span<cons
     : spec_(spec),
       number_(number),
       ranks_(ranks),
-      router_(spec.options.router),
+      router_(spec.options),
       gate_(spec.options.prefill_alignment),
       batches_(ranks.size()) {
   EPSIM_CHECK(!ranks.empty() && spec.model != nullptr, "an instance has DP ranks and a price for its steps");

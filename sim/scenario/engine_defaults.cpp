@@ -243,7 +243,8 @@ void warn_of_idle_settings(const Scenario& s, std::vector<std::string>& out) {
   if (in_order && given.speed_beside_copies != usual.speed_beside_copies) {
     out.emplace_back("execution.speed_beside_copies has no effect: no policy here copies weights in a step.");
   }
-  if (s.deployment.single() && s.deployment.router != DeploymentOptions{}.router) {
+  if (s.deployment.single() &&
+      s.deployment.router != find_engine(s.serving.engine).instance_router(s.requests.prefixes.known()).value) {
     out.emplace_back("deployment.router has no effect on one instance; serving.router chooses the DP rank.");
   }
   if (std::ranges::all_of(pools_of(s), [](const InstancePool& pool) {

@@ -77,9 +77,18 @@ void read_model(ConfigReader root, Scenario& s) {
   s.model = at_key(in, "architecture", [&] { return find_model(architecture); });
   const WeightType own = s.model.dtype;
   s.model.dtype = in.read<WeightType>(kModelKeys["dtype"], own, own == WeightType::kBf16 ? "" : s.model.source);
-  const DataType cache = s.model.bytes_per_kv == bytes_of(DataType::kFp8) ? DataType::kFp8 : DataType::kBf16;
-  s.model.bytes_per_kv =
-      bytes_of(in.read<DataType>(kModelKeys["kv_dtype"], cache, cache == DataType::kBf16 ? "" : s.model.source));
+}
+
+void read_kv_type(ConfigReader root, Scenario& s) {
+  ConfigReader in = root.section(kRootKeys["model"]), serving = root.section(kRootKeys["serving"]);
+  const std::string_view sparse_fp8 = read_engine_profile(serving).sparse_fp8_cache;
+  DataType cache = s.model.bytes_per_kv == bytes_of(DataType::kFp8) ? DataType::kFp8 : DataType::kBf16;
+  std::string source = cache == DataType::kBf16 ? "" : s.model.source;
+  if (s.model.attention.indexer.heads > 0 && !sparse_fp8.empty() && s.cluster.node.gpu.fp4_peak.count() > 0) {
+    cache = DataType::kFp8;
+    source = sparse_fp8;
+  }
+  s.model.bytes_per_kv = bytes_of(in.read<DataType>(kModelKeys["kv_dtype"], cache, source));
 }
 
 bool turns_into_bf16(const EngineProfile& engine, const GpuSpec& gpu) {

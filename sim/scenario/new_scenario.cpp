@@ -87,12 +87,12 @@ std::string scenario_document(const NewScenario& r, const std::string& serving, 
       dense ? "" : ", then loads (a recording of your experts)",
       r.gpus_per_node > 0 ? fmt::format("  gpus_per_node: {}  # used of each node\n", r.gpus_per_node) : "");
   out += parallelism_text(dense, dense ? used_of(r, find_node(r.node).spec) * of_one : 0, r.attention_tp);
-  std::vector<std::string> given = r.serving;
-  if (const std::string_view recipe = engine_named(r.engine).recipe; !recipe.empty()) {
-    given.emplace_back(recipe);
-  }
-  out += fmt::format("serving:\n  engine: {}  # epsim list engines\n{}{}{}\n", r.engine, given.empty() ? "" : "  ",
-                     fmt::join(given, "\n  "), (given.empty() ? "" : "\n") + (apart ? "" : serving));
+  std::vector<std::string> given = r.serving;  // of what decodes, too
+  const auto recipe = engine_named(r.engine).recipe;
+  given.insert(given.end(), recipe.begin(), recipe.end());
+  const std::vector<std::string>& of_all = apart ? r.serving : given;
+  out += fmt::format("serving:\n  engine: {}  # epsim list engines\n{}{}{}\n", r.engine, of_all.empty() ? "" : "  ",
+                     fmt::join(of_all, "\n  "), (of_all.empty() ? "" : "\n") + (apart ? "" : serving));
   out += "dispatch:  # epsim list transports\n" + (dispatch.empty() ? "  {}\n" : dispatch) + "\n";
   if (apart) {
     out += fmt::format(

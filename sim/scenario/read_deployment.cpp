@@ -15,7 +15,8 @@ namespace {
 
 constexpr KeyTable kDeploymentKeys({
     {"instances", key::whole(Bound::kPositive), key::is(1), "Number of equal instances."},
-    {"router", key::one_of<Router>(), key::is(DeploymentOptions{}.router),
+    {"router", key::one_of<Router>(),
+     key::by("round_robin; cache_aware with SGLang 0.5, of requests that share prefixes"),
      "Which instance takes a request, and which decode instance a prompt goes to."},
     {"retry_limit", key::whole(at_most(1000)), key::is(3),
      "How often a request restarts after its DP rank is lost before it fails."},
@@ -138,6 +139,9 @@ InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, co
     if (role == InstanceRole::kPrefill && !find_engine(named).prefill_overlaps) {
       pool.serving.overlap_schedule = false;
     }
+    if (role == InstanceRole::kPrefill && !root.section(kRootKeys["serving"]).has("router")) {
+      pool.serving.router = find_engine(named).prefill_router;
+    }
     if (!pool.serving.graphs.stated) {
       pool.serving.graphs.enabled = can_capture(pool.dispatch);
     }
@@ -196,7 +200,8 @@ void note_hidden_settings(ConfigReader& root, const Key& key, InstancePool& pool
 DeploymentOptions read_deployment(ConfigReader& root, const Scenario& s) {
   ConfigReader in = root.section(kRootKeys["deployment"]);
   DeploymentOptions out;
-  out.router = in.read<Router>(kDeploymentKeys["router"]);
+  out.router = or_engine(in, kDeploymentKeys["router"],
+                         find_engine(s.serving.engine).instance_router(s.requests.prefixes.known()));
   out.retry_limit = in.read<int>(kDeploymentKeys["retry_limit"]);
   read_after_loss(in, out);
   if (!has_pools(root)) {

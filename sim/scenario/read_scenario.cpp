@@ -259,6 +259,7 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
     read_parallelism(root, s);
     check_weight_type(root, s);
   });
+  sections.read("model", {"parallelism"}, [&] { read_kv_type(root, s); });
   EngineSettings engine;
   sections.read("dispatch", {"parallelism", "serving", "network"}, [&] {
     ConfigReader serving = root.section(kRootKeys["serving"]);
@@ -277,15 +278,6 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
     s.serving.seed = static_cast<std::uint64_t>(s.seed);
   });
   sections.read("memory", {"serving"}, [&] { read_memory(root, engine.memory, s); });
-  sections.read("deployment", {"memory"}, [&] {
-    const ConfigReader parallelism = root.section(kRootKeys["parallelism"]);
-    check_ep_size(parallelism, s.parallelism, s.serving, s.dispatch);
-    check_rank_over_nodes(parallelism, s.cluster, s.parallelism, s.dispatch);
-    s.deployment = read_deployment(root, s);
-  });
-  sections.read("execution", {}, [&] { s.execution = read_execution_options(root.section(kRootKeys["execution"])); });
-  sections.read("model", {"dispatch", "execution"}, [&] { check_dense(root, s); });
-  sections.read("faults", {"deployment"}, [&] { s.faults = read_faults(root, faulty_sides(s)); });
   sections.read("requests", {}, [&] {
     if (whole != nullptr) {
       return take_unchanged(root, *whole, s);
@@ -294,6 +286,15 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
     s.requests = read_requests(requests, s.seed);
     read_makers(config, s);
   });
+  sections.read("deployment", {"memory", "requests"}, [&] {
+    const ConfigReader parallelism = root.section(kRootKeys["parallelism"]);
+    check_ep_size(parallelism, s.parallelism, s.serving, s.dispatch);
+    check_rank_over_nodes(parallelism, s.cluster, s.parallelism, s.dispatch);
+    s.deployment = read_deployment(root, s);
+  });
+  sections.read("execution", {}, [&] { s.execution = read_execution_options(root.section(kRootKeys["execution"])); });
+  sections.read("model", {"dispatch", "execution"}, [&] { check_dense(root, s); });
+  sections.read("faults", {"deployment"}, [&] { s.faults = read_faults(root, faulty_sides(s)); });
   sections.read("protocol", {}, [&] { s.protocol = read_protocol(root.section(kRootKeys["protocol"])); });
   sections.read("loads", {"model", "plan_loads"}, [&] { whole == nullptr ? read_loads(root, s) : void(); });
   const ReadSystem read_system = whole == nullptr ? system_reader(config, s) : ReadSystem();

@@ -66,7 +66,7 @@ bool shared_beside(const ServingOptions& options, std::span<const RankBatch> ran
     if (rank.prefill_tokens > 0) {
       return false;
     }
-    tokens += rank.tokens();
+    tokens = options.shared_stream_by_rank ? std::max(tokens, rank.tokens()) : tokens + rank.tokens();
   }
   return tokens <= options.shared_stream_tokens;
 }

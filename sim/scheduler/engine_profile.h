@@ -108,7 +108,8 @@ struct EngineProfile {
   void (*read)(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out);
   std::unique_ptr<Scheduler> (*make_scheduler)(const ServingOptions& options, const RankContext& context);
   std::span<const TransportDefault> transports;  // the first that applies counts; the last needs nothing
-  std::string_view recipe = {};   // a key of `serving`, with its value, that new scenarios state against the default
+  // Keys of `serving`, with their values, that new scenarios state against the defaults.
+  std::span<const std::string_view> recipe = {};
   std::string_view kernels = {};  // whose kernels it runs (models/hardware/compute); empty: the first there are
   // The knob that bounds what it reserves by default beside weights and KV cache, for each DP rank; empty: no such knob.
   std::string_view reserve_knob = {};
@@ -123,6 +124,8 @@ struct EngineProfile {
       {};  // why mxfp4 experts become bf16 on EP ranks of GPUs without fp4; empty: they do not
   // Models (model_type of their config.json) whose code has no path for DeepEP.
   std::span<const std::string_view> without_deep_ep = {};
+  // Why KV caches of sparse attention are fp8 on Blackwell unless the scenario says otherwise; empty: they are not.
+  std::string_view sparse_fp8_cache = {};
   // What goes wrong with experts that are moved or copied where no all-to-all backend moves the tokens; empty: nothing.
   std::string_view moved_experts = {};
   // Of the host, for one kernel of a step that no CUDA graph replays. Eager decode steps of Llama-3-8B at batch 1 take 8.23 ms
@@ -131,8 +134,10 @@ struct EngineProfile {
   EngineDefault<Seconds> launch_time = {Seconds(23e-6),
                                         "SGLang without CUDA graphs, Llama-3-8B at batch 1 (sglang pull request 1401)"};
   // Replayed steps of decodes of up to so many tokens run shared experts on a stream of their own, beside gate and routed
-  // experts (DeepEP's: 0).
+  // experts; those of the busiest DP rank count, or of all together.
   EngineDefault<std::int64_t> shared_stream_tokens = {0, "one stream for all experts"};
+  EngineDefault<std::int64_t> shared_stream_with_deep_ep = {0, "DeepEP's layers have one stream for all experts"};
+  bool shared_stream_by_rank = false;
   // Of each request outside the scheduler before its first token is out.
   EngineDefault<Seconds> request_time = {Seconds(0), "no public figure of this version"};
   // Of the tokenizer, for each token of a prompt.
@@ -148,7 +153,15 @@ struct EngineProfile {
   // Tokens that a GPU may send at once in deepep_low_latency (SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK); 0: a whole batch,
   // in chunks, or by kernels of its own that DeepEP's stand in for.
   std::int64_t low_latency_tokens = 128;
-  Router router = Router::kRoundRobin;
+  Router router = Router::kRoundRobin;          // among DP ranks
+  Router prefill_router = Router::kRoundRobin;  // likewise, of a prefill instance
+  // Among instances, of requests whose prefixes are known. Others would go to the instance with the fewest, which brings
+  // requests of equal lengths into step with each other, as no real ones are.
+  EngineDefault<Router> prefix_router = {Router::kRoundRobin, "no router of its own that goes by prefixes"};
+
+  EngineDefault<Router> instance_router(bool prefixes) const {
+    return prefixes ? prefix_router : EngineDefault<Router>{Router::kRoundRobin, "prompts have no known prefixes"};
+  }
 };
 
 // The scheduler of a profile: `S` is built from options and context.

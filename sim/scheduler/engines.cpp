@@ -50,7 +50,9 @@ constexpr KeyTable kKeys({
      "Engine whose scheduling rules apply."},
     {"budgets", key::one_of<BudgetsOf>(), key::is(BudgetsOf::kPerRank),
      "Whether token and request budgets are per DP rank, or of all ranks together."},
-    {"router", key::one_of<Router>(), key::by("round_robin; least_requests with vLLM, even_requests with TensorRT-LLM"),
+    {"router", key::one_of<Router>(),
+     key::by("round_robin; random in prefill instances of SGLang 0.5; least_requests with vLLM, even_requests with "
+             "TensorRT-LLM"),
      "Which DP rank takes a request."},
     {"step_gap", key::time(), key::is(Seconds(0)), "Time added to every step."},
     {"launch_time", key::time(), key::by("the engine's"),
@@ -58,7 +60,7 @@ constexpr KeyTable kKeys({
     {"request_time", key::time(), key::by("the engine's"),
      "Time of each request outside the scheduler before its first token: HTTP, messages, detokenizer."},
     {"token_time", key::time(), key::by("the engine's"), "Time of the tokenizer for each token of a prompt."},
-    {"shared_stream_tokens", key::whole(), key::by("the engine's; 0 with DeepEP"),
+    {"shared_stream_tokens", key::whole(), key::by("the engine's"),
      "Graph-replayed decode steps of up to this many tokens overlap shared experts with gate and routed experts."},
     {"graph_gap", key::time(), key::is(Seconds(0)), "Time added to steps replayed from a CUDA graph."},
     {"eager_gap", key::time(), key::is(Seconds(0)), "Time added to steps without a CUDA graph."},
@@ -105,15 +107,16 @@ void read_speculation(ConfigReader in, SpeculativeOptions& out) {
 }
 
 void read_common(ConfigReader& in, const EngineProfile& profile, const EngineSite& site, ServingOptions& out) {
-  out.router = in.read<Router>(kKeys["router"], profile.router);
+  out.router =
+      in.read<Router>(kKeys["router"], site.role == InstanceRole::kPrefill ? profile.prefill_router : profile.router);
   out.step_gap = in.read<Seconds>(kKeys["step_gap"]);
   out.launch_time = or_engine(in, kKeys["launch_time"], profile.launch_time);
   out.request_time = or_engine(in, kKeys["request_time"], profile.request_time);
   out.token_time = or_engine(in, kKeys["token_time"], profile.token_time);
   out.shared_stream_tokens =
       or_engine(in, kKeys["shared_stream_tokens"],
-                site.deep_ep ? EngineDefault<std::int64_t>{0, "DeepEP's layers have one stream for all experts"}
-                             : profile.shared_stream_tokens);
+                site.deep_ep ? profile.shared_stream_with_deep_ep : profile.shared_stream_tokens);
+  out.shared_stream_by_rank = profile.shared_stream_by_rank;
   out.gaps.graph = in.read<Seconds>(kKeys["graph_gap"]);
   out.gaps.eager = in.read<Seconds>(kKeys["eager_gap"]);
   out.gaps.scheduler = in.read<Seconds>(kKeys["scheduler_gap"]);

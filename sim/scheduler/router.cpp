@@ -60,10 +60,15 @@ std::size_t pick_choice(Router rule, std::span<const RouterChoice> choices, std:
     case Router::kCacheAware:
       return pick_cached(choices, input_tokens);
     case Router::kRoundRobin:
+    case Router::kRandom:
       break;
   }
-  EPSIM_CHECK(false, "round_robin goes by no load");
+  EPSIM_CHECK(false, "round_robin and random go by no load");
   return 0;
+}
+
+std::size_t pick_random(Seed seed, std::size_t count, std::int32_t request) {
+  return RandomStream(seed, "router", static_cast<std::uint64_t>(request)).below(count);
 }
 
 std::size_t RequestRouter::pick(std::span<const std::unique_ptr<Scheduler>> ranks, std::int32_t request) {
@@ -75,14 +80,20 @@ std::size_t RequestRouter::pick(std::span<const std::unique_ptr<Scheduler>> rank
     next_ = (next_ + 1) % ranks.size();
     return rank;
   }
+  const std::size_t first = rule_ == Router::kLeastRequests ? next_ : 0;
+  next_ = (next_ + 1) % ranks.size();
   choices_.clear();
   alive_.clear();
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const std::size_t r = (first + i) % ranks.size();
     if (ranks[r]->alive()) {
       const std::int64_t cached = rule_ == Router::kCacheAware ? ranks[r]->cached_tokens(request) : 0;
       choices_.push_back({ranks[r]->load(), cached});
       alive_.push_back(r);
     }
+  }
+  if (rule_ == Router::kRandom) {
+    return alive_[pick_random(seed_, alive_.size(), request)];
   }
   return alive_[pick_choice(rule_, choices_, ranks[0]->input_tokens(request))];
 }

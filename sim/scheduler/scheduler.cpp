@@ -15,9 +15,8 @@ Scheduler::Scheduler(const ServingOptions& options, const RankContext& context, 
     : options_(options),
       rules_(rules),
       records_(context.records),
-      // What a decode instance holds came whole from a prefill instance.
-      prefixes_(options.prefix_caching && options.role != InstanceRole::kDecode && context.prefixes != nullptr &&
-                        context.prefixes->known()
+      prefixes_(options.prefix_caching && (options.role != InstanceRole::kDecode || rules.keeps_received) &&
+                        context.prefixes != nullptr && context.prefixes->known()
                     ? context.prefixes
                     : nullptr),
       kv_(options.kv_blocks, options.kv_block_tokens, prefixes_ != nullptr ? prefixes_->block_tokens : 0),
@@ -171,6 +170,9 @@ void Scheduler::add_chunk(std::int32_t request, Active& a, std::int64_t tokens) 
   batch_.prefill_context += context;
   counts_.recomputed_tokens += std::max<std::int64_t>(0, std::min(a.done + tokens, a.known) - a.done);
   a.done += tokens;
+  if (rules_.shares_at_once) {
+    publish(request, a, a.done);
+  }
   chunks_.push_back(request);
   ++batch_.sequences;
   if (a.done == a.prompt) {

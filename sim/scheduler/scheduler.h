@@ -82,6 +82,8 @@ class Scheduler {
   // from the next step on.
   void enqueue_remote(std::int32_t request, bool at_once);
   std::optional<std::int32_t> admit_remote();
+  // Of a request that holds memory here: the tokens of its prompt that the prefix cache has lent it.
+  std::int64_t lent_tokens(std::int32_t request) const { return tokens_of_hit(active_.at(request).lent); }
   void receive(std::int32_t request, Ticks now);
 
   // A request leaves without an answer, between steps or while it is in transfer: its memory is free, and what it had
@@ -162,6 +164,10 @@ class Scheduler {
     bool leaves_when_handed_over = false;
     // A decode instance computes the last token of a prompt again, and samples the first of the answer from that.
     bool samples_again = false;
+    // A decode instance has a prefix cache, too: of a prompt that it holds in part, only the rest comes.
+    bool keeps_received = false;
+    // What is computed of a prompt in a step can be shared by requests that enter after it in the same step.
+    bool shares_at_once = false;
   };
   Scheduler(const ServingOptions& options, const RankContext& context, const MemoryRules& rules);
 
@@ -266,7 +272,7 @@ class Scheduler {
   void publish(std::int32_t request, Active& a, std::int64_t tokens);
 
   // Life of a request.
-  bool remote_fits(std::int32_t request, std::int64_t context) const;
+  bool remote_fits(std::int32_t request, std::int64_t context, std::int64_t hit) const;
   void resume_from_host(std::int32_t request);
   void finish(std::int32_t request, Ticks now);
   Resumed suspend(std::int32_t request);

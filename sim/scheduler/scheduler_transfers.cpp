@@ -10,7 +10,8 @@
 //            token travels, too, and ends then: v0.5.9 process_batch_result_prebuilt; TensorRT-LLM's server asks for
 //            a generation after any answer that ended by its length (openai_disagg_service.py, _need_gen).
 //            vLLM v0.10 v1/core/sched/scheduler.py (_update_waiting_for_remote_kvs: of a prompt that has come whole one
-//            token less counts as computed), and its proxies, which ask the prefill server for one token and drop it.
+//            token less counts as computed, and its blocks are cached), nixl_connector.py (get_num_new_matched_tokens: what
+//            the cache holds does not come again; TensorRT-LLM's getBlockRangeForReceiving likewise), and its proxies, which ask the prefill server for one token and drop it.
 //   Differs: a request that finds the rank idle always enters. A step that samples again checks proposed tokens, too.
 #include <algorithm>
 #include <utility>
@@ -41,8 +42,8 @@ void Scheduler::enqueue_remote(std::int32_t request, bool at_once) {
   count_unfinished(request, 1);
 }
 
-// Whether a request with this many cached tokens may come here.
-bool Scheduler::remote_fits(std::int32_t request, std::int64_t context) const {
+// Whether a request with this many tokens in KV memory, of which the prefix cache has `hit` blocks, may come here.
+bool Scheduler::remote_fits(std::int32_t request, std::int64_t context, std::int64_t hit) const {
   if (at_request_limit()) {
     return false;
   }
@@ -50,10 +51,11 @@ bool Scheduler::remote_fits(std::int32_t request, std::int64_t context) const {
     return true;
   }
   if (rules_.reserve_full) {
-    return kv_.has_room(whole_need(request, 0));
+    return kv_.has_room(whole_need(request, hit));
   }
   const std::int64_t kept = rules_.reserved_decode_tokens * (std::ssize(active_) + 1);
-  return kv_.has_room(options_.kv_blocks_per_request + kv_.blocks_for(context + kept));
+  return kv_.has_room(options_.kv_blocks_per_request + kv_.blocks_for(context + kept) -
+                      hit * kv_.pages_per_prefix_block() + newly_used(request, hit));
 }
 
 std::optional<std::int32_t> Scheduler::admit_remote() {
@@ -64,11 +66,14 @@ std::optional<std::int32_t> Scheduler::admit_remote() {
     Active a;
     a.generated = on_host ? resumed->second.generated : 0;
     a.prompt = a.done = record(request).input_tokens + (on_host ? a.generated - 1 : 0) - (rules_.samples_again ? 1 : 0);
-    if (!remote_fits(request, a.done)) {
+    const std::int64_t hit = hit_blocks(request);
+    if (!remote_fits(request, a.done, hit)) {
       return std::nullopt;
     }
     remote_.pop_front();
     a.order = admissions_++;
+    a.lent = hit;
+    kv_.lend(path_of(request, hit));
     counts_.received_tokens += a.done;
     if (const std::int64_t own = own_blocks(request, a, a.done); own > 0) {
       kv_.reserve(own);
@@ -95,13 +100,12 @@ void Scheduler::resume_from_host(std::int32_t request) {
 void Scheduler::receive(std::int32_t request, Ticks now) {
   EPSIM_CHECK(std::erase(in_transfer_, request) == 1, "only a prompt on its way can arrive");
   RequestRecord& r = mutable_record(request);
+  Active& a = active_.at(request);
+  publish(request, a, a.done);
   if (rules_.samples_again) {
     ++counts_.overrun_tokens;
-    joining_.push_back({.request = request,
-                        .left = r.output_tokens,
-                        .context = active_.at(request).done,
-                        .last_token = {},
-                        .fresh = true});
+    joining_.push_back(
+        {.request = request, .left = r.output_tokens, .context = a.done, .last_token = {}, .fresh = true});
     return;
   }
   r.first_token = options_.overlap_schedule || r.output_tokens == 1 ? Ticks{} : now;

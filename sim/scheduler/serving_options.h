@@ -34,6 +34,7 @@ enum class Router {
   // The rank with the fewest input tokens among those that have fewer requests than an even share; ties: fewer requests, then
   // the lowest rank. TensorRT-LLM v1.1, pyexecutor/executor_request_queue.py (_balance_requests_across_ranks).
   kEvenRequests,
+  kRandom,
   kCacheAware,  // the rank that holds the most of its prefix, unless others are much less loaded (router.h)
 };
 template <>
@@ -41,6 +42,7 @@ inline constexpr auto kNames<Router> = choice<Router>({{"round_robin", Router::k
                                                        {"least_requests", Router::kLeastRequests},
                                                        {"least_tokens", Router::kLeastTokens},
                                                        {"even_requests", Router::kEvenRequests},
+                                                       {"random", Router::kRandom},
                                                        {"cache_aware", Router::kCacheAware}});
 
 // What decides whether a step is replayed from a CUDA graph, and to which captured size the ranks are padded.
@@ -127,10 +129,13 @@ struct ServingOptions {
   Seconds request_time{}, token_time{};
   Seconds step_gap{};  // added to every step, as declared by the scenario
   GapOptions gaps;     // added to some
-  // Replayed steps of decodes of up to so many tokens, of all DP ranks, run shared experts beside gate and routed experts.
+  // Replayed steps of decodes of up to so many tokens, of all DP ranks or of the busiest, run shared experts beside gate and
+  // routed experts.
   std::int64_t shared_stream_tokens = 0;
-  Seconds launch_time{};                // of the host, for one kernel of a step that no CUDA graph replays
-  std::vector<std::string> idle_knobs;  // knobs that are given and count for nothing here, each with the reason
+  bool shared_stream_by_rank = false;
+  Seconds launch_time{};  // of the host, for one kernel of a step that no CUDA graph replays
+  std::vector<std::string>
+      idle_knobs;  // warnings: of knobs that count for nothing here, each with the reason, and of limits
 };
 
 }  // namespace epsim

@@ -134,6 +134,9 @@ EngineProfile sglang_0_5() {
   out.launch_time = {Seconds(33.7e-6), "SGLang 0.5 without CUDA graphs, DeepSeek-V3 (sglang pull request 12160)"};
   out.request_time = {Seconds(6.9e-3), "SGLang over a mock model (tt-inference-server issue 3560)"};
   out.token_time = kHuggingFaceTokenizer;
+  out.sparse_fp8_cache = "SGLang on Blackwell, sparse attention (server_args.py, kv_cache_dtype)";
+  out.prefill_router = Router::kRandom;
+  out.prefix_router = {Router::kCacheAware, "SGLang's router (router_args.py, policy)"};
   out.near_copies = {};
   out.alignment_since = {};
   return out;

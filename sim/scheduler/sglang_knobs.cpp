@@ -322,6 +322,12 @@ void read_series(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   const auto running = or_engine(in, kSglangKeys["max_running_requests"],
                                  sglang_running(budgets.divided ? 1 : site.dp_ranks, drafts > 0));
   s.max_running_requests = static_cast<int>(budgets.per_rank(in, "max_running_requests", running));
+  if (drafts > 0 && !in.has("max_running_requests")) {
+    s.idle_knobs.push_back(
+        fmt::format("SGLang runs at most {} requests at a time with speculative decoding, {} on each DP rank; state "
+                    "serving.max_running_requests for more.",
+                    s.max_running_requests * s.dp_ranks, s.max_running_requests));
+  }
   read_admission(in, s.dp_ranks, knobs);
   knobs.retracts_for_next_step = series == Series::k05;
   knobs.longest_prefix_first = in.read<SchedulePolicy>(kSglangKeys["schedule_policy"]) == SchedulePolicy::kLpm;

@@ -29,7 +29,12 @@ constexpr TransportDefault kTrtllmTransports[] = {
      "TensorRT-LLM with attention DP (modules/fused_moe: AlltoallMethodType.NotEnabled but on one NVLink domain of "
      "several nodes)"}};
 
-constexpr std::int64_t kAnyBatch = 1'000'000;
+// NVIDIA's deployment guides and recipes all have it: otherwise DP ranks seldom decode in CUDA graphs.
+constexpr std::string_view kRecipe[] = {"cuda_graph_padding_enabled: true"};
+
+const EngineDefault<std::int64_t> kSharedStream{1'000'000,  // any batch
+                                                "TensorRT-LLM (models/modeling_deepseekv3.py, Deepseekv3MoE.forward: "
+                                                "maybe_execute_in_parallel, in CUDA graphs)"};
 
 }  // namespace
 
@@ -41,22 +46,21 @@ EngineProfile trtllm_1_x() {
       .read = read_trtllm,
       .make_scheduler = make_scheduler_of<TrtllmScheduler>,
       .transports = kTrtllmTransports,
-      // NVIDIA's deployment guides and recipes all have it: otherwise DP ranks seldom decode in CUDA graphs.
-      .recipe = "cuda_graph_padding_enabled: true",
+      .recipe = kRecipe,
       .kernels = "trtllm",
       .graph_size = GraphSize::kMax,
       .prefill_overlaps = false,
       .partial_ep = true,
       .one_or_all_tp = true,
-      .shared_stream_tokens = {kAnyBatch,
-                               "TensorRT-LLM (models/modeling_deepseekv3.py, Deepseekv3MoE.forward: "
-                               "maybe_execute_in_parallel, in CUDA graphs)"},
+      .shared_stream_tokens = kSharedStream,
+      .shared_stream_with_deep_ep = kSharedStream,  // for whose exchange DeepEP's stands in
       .token_time = kHuggingFaceTokenizer,
       .own_rebalance =
           "TensorRT-LLM's load balancer loads experts from the hosts' memory, some layers in every iteration, which is "
           "not modelled",
       .low_latency_tokens = 0,
-      .router = Router::kEvenRequests};
+      .router = Router::kEvenRequests,
+      .prefill_router = Router::kEvenRequests};
 }
 
 EngineProfile trtllm_1_2() {

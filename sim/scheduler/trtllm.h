@@ -14,7 +14,7 @@ namespace epsim {
 class TrtllmScheduler final : public Scheduler {
  public:
   TrtllmScheduler(const ServingOptions& options, const RankContext& context)
-      : Scheduler(options, context, {.reserve_full = true, .leaves_when_handed_over = true}),
+      : Scheduler(options, context, {.reserve_full = true, .leaves_when_handed_over = true, .keeps_received = true}),
         knobs_(std::any_cast<const TrtllmKnobs&>(options.knobs)) {}
 
  private:

@@ -63,7 +63,8 @@ EngineProfile vllm_v1() {
           .aligned_prompts = "prefill_schedule_interval=2",  // "interval=2 was optimal": vllm pull request 44558
           .alignment_since = "vLLM has it since June 2026 (pull request 44558), 1 by default",
           .low_latency_tokens = 0,  // in chunks of VLLM_MOE_DP_CHUNK_SIZE (envs.py)
-          .router = Router::kLeastRequests};
+          .router = Router::kLeastRequests,
+          .prefill_router = Router::kLeastRequests};
 }
 
 EngineProfile vllm_0_14() {
@@ -73,6 +74,11 @@ EngineProfile vllm_0_14() {
   out.keys = vllm_0_14_keys();
   out.read = read_vllm_0_14;
   out.transports = kTransports014;
+  out.shared_stream_tokens = {
+      256,
+      "vLLM v0.14 (fused_moe/layer.py, VLLM_SHARED_EXPERTS_STREAM_TOKEN_THRESHOLD; pull requests "
+      "26440 and 28406)"};
+  out.shared_stream_by_rank = true;
   return out;
 }
 

@@ -292,6 +292,30 @@ TEST_CASE("vLLM's decode instance makes the first token itself, from the prompt'
   CHECK(one.requests[0].finished == (10 + 1 + 5) * kMs);
 }
 
+// nixl_connector.py, get_num_new_matched_tokens; SGLang's decode server keeps no prefixes (ChunkCache).
+TEST_CASE("vLLM's decode instances keep what they received, and only the rest of a prompt comes") {
+  RequestTrace trace = trace_of({{0, 8, 2}, {100, 12, 2}});
+  trace.prefixes = {4, 3, {0, 2, 5}, {0, 1, 0, 1, 2}};
+  const auto sent = [&](const std::string& name, const std::any& knobs) {
+    FixedPricer prefill(10_ms), decode(5_ms);
+    std::vector<InstanceSpec> specs = {prefill_of(prefill), instance_of(decode, engine(InstanceRole::kDecode))};
+    for (InstanceSpec& spec : specs) {
+      spec.options.engine = name;
+      spec.options.knobs = knobs;
+      spec.options.max_running_requests = 8;
+    }
+    const RunResult run = simulate(trace, specs, Router::kRoundRobin, {});
+    CHECK(run.kv.hit_tokens == 8);  // of prompts, where they are computed
+    CHECK(run.requests.extras(1).cached_tokens == 8);
+    return run;
+  };
+  const RunResult kept = sent("vllm_v1", VllmKnobs{});
+  CHECK(kept.transfers.tokens == 8 + 4);
+  CHECK(kept.requests[1].first_token == (100 + 10 + 4 + 5) * kMs);
+  CHECK(sent("trtllm_1_x", TrtllmKnobs{}).transfers.tokens == 8 + 4);
+  CHECK(sent("sglang_0_5", SglangKnobs{.reserved_decode_tokens = 4}).transfers.tokens == 8 + 12);
+}
+
 TEST_CASE("a decode instance short of memory retracts to the host and computes nothing again") {
   FixedPricer prefill(1_ms), decode(1_ms);
   ServingOptions tight = engine(InstanceRole::kDecode, 40);

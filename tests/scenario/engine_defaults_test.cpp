@@ -415,7 +415,45 @@ TEST_CASE("shared experts have a stream of their own where the engine gives them
   CHECK(tokens(left_to("sglang_0_5", "p4de.24xlarge")) == 1024);  // DUAL_STREAM_TOKEN_THRESHOLD
   CHECK(tokens(left_to("sglang_0_5", "DGX-H200")) == 0);          // DeepEP
   CHECK(tokens(left_to("trtllm_1_x", "DGX-H200")) == 1'000'000);
+  // DeepEP stands in for kernels of its own.
+  CHECK(tokens(small({"cluster={node: GB200-NVL72, nodes: 1, gpus_per_node: 16}", "parallelism={attention_tp: 1}",
+                      "serving={engine: trtllm_1_x}", "dispatch={}"})) == 1'000'000);
   CHECK(tokens(left_to("vllm_v1", "DGX-H200")) == 0);
+  const Scenario vllm = left_to("vllm_0_14", "DGX-H200");
+  CHECK(tokens(vllm) == 256);  // VLLM_SHARED_EXPERTS_STREAM_TOKEN_THRESHOLD, of a rank's own tokens
+  CHECK(vllm.serving.shared_stream_by_rank);
+}
+
+// server_args.py: fp8_e4m3 from compute capability 10 on, else bfloat16.
+TEST_CASE("SGLang's caches of sparse attention are fp8 on Blackwell") {
+  const auto bytes = [](const std::string& node, const std::string& model, const std::string& engine) {
+    return small({"cluster.node=" + node, "model={architecture: " + model + ", dtype: fp8}", "cluster.nodes=2",
+                  "serving={engine: " + engine + "}", "dispatch={}"})
+        .model.bytes_per_kv;
+  };
+  CHECK(bytes("p6-b200.48xlarge", "deepseek-v3.2", "sglang_0_5") == 1);
+  CHECK(bytes("DGX-H200", "deepseek-v3.2", "sglang_0_5") == 2);
+  CHECK(bytes("p6-b200.48xlarge", "deepseek-v3.2", "vllm_0_14") == 2);
+  CHECK(bytes("p6-b200.48xlarge", "deepseek-r1", "sglang_0_5") == 2);
+}
+
+// sglang pull request 16110: bootstrap_room % dp_size; the room is drawn.
+TEST_CASE("prompts go to DP ranks of SGLang's prefill instances at random, in a section of their own or not") {
+  const auto routers = [](const std::string& engine, const std::string& serving) {
+    std::vector<Router> out;
+    for (const InstancePool& pool : pools_of(
+             left_to(engine, "DGX-H200", "deployment: {prefill: {" + serving + "}, decode: {" + serving + "}}\n"))) {
+      out.push_back(pool.serving.router);
+    }
+    return out;
+  };
+  using Both = std::vector<Router>;
+  for (const char* serving : {"", "serving: {mem_fraction_static: 0.8}"}) {
+    CHECK(routers("sglang_0_5", serving) == Both{Router::kRandom, Router::kRoundRobin});
+  }
+  CHECK(routers("sglang_0_5", "serving: {router: round_robin}") == Both{Router::kRoundRobin, Router::kRoundRobin});
+  CHECK(routers("vllm_0_14", "") == Both{Router::kLeastRequests, Router::kLeastRequests});
+  CHECK(routers("trtllm_1_x", "") == Both{Router::kEvenRequests, Router::kEvenRequests});
 }
 
 TEST_CASE("which batches absorb MLA's up-projections follows SGLang's backend, which follows the GPU") {

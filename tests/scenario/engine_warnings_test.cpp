@@ -53,10 +53,14 @@ TEST_CASE("what an engine would refuse or change is a warning with the reason") 
   // 0.4 s x (32 / 256)^3 x 32.
   CHECK(warns(warnings({"cluster.nodes=4", "network.model=max_min"}), "a step of 16 MoE layers 0.025 s"));
   // DeepSeek-R1 is published with a multi-token-prediction layer, OLMoE without.
-  const std::string drafts = "serving={engine: sglang_0_5, speculative: {draft_tokens: 1, acceptance: 0.8}}";
+  const std::string speculative = "speculative: {draft_tokens: 1, acceptance: 0.8}}",
+                    drafts = "serving={engine: sglang_0_5, max_running_requests: 16, " + speculative;
   CHECK(warns(warnings({drafts}), "OLMoE-1B-7B is not known to have one"));
   CHECK(warnings({drafts, "serving.speculative.drafter=none"}).empty());
   CHECK_FALSE(warns(warnings({drafts, "model.architecture=deepseek-r1", "cluster.nodes=4"}), "not known to have one"));
+  // Two DP ranks.
+  CHECK(warns(warnings({"serving={engine: sglang_0_5, " + speculative}), "at most 48 requests at a time"));
+  CHECK_FALSE(warns(warnings({drafts}), "requests at a time"));
   // gpt-oss in SGLang on Hopper: mxfp4 where an EP rank has all experts.
   const std::string gpt_oss = "model.architecture=gpt-oss-120b";
   CHECK(warns(warnings({h200, "model={architecture: gpt-oss-120b}"}), "turns the experts into bf16"));

@@ -28,10 +28,10 @@ TEST_CASE("a knob that is given and counts for nothing is a warning, and a resol
            Row{"engine: sglang_0_5, prefill_delayer_max_delay_passes: 30", "", ""},  // the default
            Row{"engine: sglang_0_5, enable_spec_v2: true", "enable_spec_v2", "speculative.draft_tokens is 0"},
            Row{"engine: sglang_0_5, enable_spec_v2: true, disable_overlap_schedule: true, "
-               "speculative: {draft_tokens: 1, acceptance: 0.8, drafter: none}",
+               "max_running_requests: 8, speculative: {draft_tokens: 1, acceptance: 0.8, drafter: none}",
                "enable_spec_v2", "disable_overlap_schedule is on"},
-           Row{"engine: sglang_0_5, enable_spec_v2: true, speculative: {draft_tokens: 1, acceptance: 0.8, drafter: "
-               "none}",
+           Row{"engine: sglang_0_5, enable_spec_v2: true, max_running_requests: 8, speculative: {draft_tokens: 1, "
+               "acceptance: 0.8, drafter: none}",
                "", ""},
            Row{"engine: trtllm, attention_dp_time_out_iters: 5", "attention_dp_time_out_iters",
                "attention_dp_enable_balance is off"},

@@ -127,6 +127,9 @@ TEST_CASE("shared experts have a stream of their own in steps of decodes alone, 
   options.shared_stream_tokens = 5;
   CHECK(shared_beside(options, decodes({3, 2})));
   CHECK_FALSE(shared_beside(options, decodes({3, 3})));
+  options.shared_stream_by_rank = true;
+  CHECK(shared_beside(options, decodes({3, 5})));
+  CHECK_FALSE(shared_beside(options, decodes({3, 6})));
   std::vector<RankBatch> with_prompt = decodes({1, 0});
   with_prompt[1].prefill_tokens = 1;
   CHECK_FALSE(shared_beside(options, with_prompt));

@@ -257,7 +257,7 @@ TEST_CASE("serving options that make no sense are refused where they stand") {
         Bad{"serving: {cuda_graph_bs: [0]}", "serving.cuda_graph_bs"},
         Bad{"serving: {engine: vllm_v1, max_num_seqs: 512, max_num_batched_tokens: 256}", "serving.max_num_seqs"},
         Bad{"serving: {engine: vllm_v1, num_gpu_blocks: 5, num_gpu_blocks_override: 5}", "serving.num_gpu_blocks"},
-        Bad{"serving: {router: random}", "serving.router"}, Bad{"serving: {step_gap: 5}", "serving.step_gap"},
+        Bad{"serving: {router: sticky}", "serving.router"}, Bad{"serving: {step_gap: 5}", "serving.step_gap"},
         Bad{"serving: {chunk_prefill_size: 4096}", "serving.chunk_prefill_size"}}) {
     CAPTURE(bad.text);
     try {

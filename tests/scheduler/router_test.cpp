@@ -2,9 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
+
+#include "sim/scheduler/vllm.h"
+#include "tests/support/fakes.h"
 
 namespace epsim {
 
@@ -56,6 +61,34 @@ TEST_CASE("even_requests: the fewest input tokens among the ranks that have fewe
     }
     CHECK(pick_choice(Router::kEvenRequests, choices, 1) == row.picked);
   }
+}
+
+TEST_CASE("random: every rank as often as another, and the same ones under the same seed") {
+  std::vector<int> picked(8, 0);
+  for (std::int32_t request = 0; request < 8000; ++request) {
+    ++picked[pick_random(Seed{1}, 8, request)];
+    CHECK(pick_random(Seed{1}, 8, request) == pick_random(Seed{1}, 8, request));
+  }
+  for (const int times : picked) {
+    CHECK(std::abs(times - 1000) < 148);  // deviation sqrt(8000 / 8 x 7 / 8) = 29.6; 5 of them
+  }
+}
+
+TEST_CASE("least_requests: of idle ranks the next in turn, as API servers begin to look at different ones") {
+  auto records = test::records_of({{0, 6, 3}, {0, 6, 3}, {0, 6, 3}, {0, 6, 3}, {0, 6, 3}});
+  ServingOptions options = test::one_rank(10);
+  options.router = Router::kLeastRequests;
+  std::vector<std::unique_ptr<Scheduler>> ranks;
+  for (int r = 0; r < 3; ++r) {
+    options.knobs = VllmKnobs{};
+    ranks.push_back(std::make_unique<VllmScheduler>(options, RankContext{records}));
+  }
+  RequestRouter router(options);
+  CHECK(router.pick(ranks, 0) == 0);
+  CHECK(router.pick(ranks, 1) == 1);
+  ranks[2]->enqueue(2);
+  CHECK(router.pick(ranks, 3) == 0);  // the third has a request
+  CHECK(router.pick(ranks, 4) == 0);
 }
 
 }  // namespace epsim

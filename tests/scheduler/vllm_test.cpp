@@ -177,4 +177,17 @@ TEST_CASE("a prompt that finds no blocks gives way itself when it is the latest"
   CHECK(rank.counts().recomputed_tokens >= 8);
 }
 
+// v1/core/kv_cache_manager.py, allocate_slots: full blocks are cached as they are scheduled.
+TEST_CASE("vLLM: of two prompts that begin alike, the second finds in the same step what the first computes") {
+  auto records = records_of({{0, 8, 1}, {0, 10, 1}});
+  const PrefixBlocks prefixes{4, 2, {0, 2, 4}, {0, 1, 0, 1}};
+  VllmScheduler rank(vllm(100, 100, 4), {records, &prefixes});
+  rank.enqueue(0);
+  rank.enqueue(1);
+  GapSamples gaps;
+  std::int64_t at = 0;
+  check_steps(rank, at, {{8 + 2, 0, 3}}, gaps);  // pages: two shared, one of the second's own
+  CHECK(rank.counts().hit_tokens == 8);
+}
+
 }  // namespace epsim
