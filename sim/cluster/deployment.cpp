@@ -14,6 +14,7 @@ namespace epsim {
 Deployment::Deployment(const RequestTrace& trace, RequestRecords records, std::span<const InstanceSpec> specs,
                        Router router, const RunControl& control, int retry_limit)
     : loop_(trace.closed_loop),
+      turn_before_(trace.turn_before),
       specs_(specs),
       rule_(router),
       control_(control),
@@ -108,6 +109,9 @@ std::size_t Deployment::pick(std::span<const std::size_t> among, std::size_t& ne
     next = (next + 1) % among.size();
     return chosen;
   }
+  if (rule == Router::kRandom) {
+    return among[pick_random(Seed{specs_.front().options.seed}, among.size(), request)];
+  }
   std::vector<RouterChoice> choices;
   for (const std::size_t i : among) {
     choices.push_back({instances_[i].load(), rule == Router::kCacheAware ? instances_[i].cached_tokens(request) : 0});
@@ -120,6 +124,9 @@ void Deployment::ended(std::int64_t requests) {
   counters_.requests.left(requests);
   fingerprint_.add(requests);
   send_next(requests);
+  if (requests > 0) {
+    send_turns();
+  }
 }
 
 void Deployment::on(const StepDone& event) {
@@ -294,6 +301,8 @@ KvStats Deployment::kv_stats() const {
     out.recomputed_tokens += c.recomputed_tokens;
     out.evicted_prefix_blocks += rank->kv().evicted_prefix_blocks();
   }
+  out.lookup_tokens -= counters_.warmup_lookup_tokens;
+  out.hit_tokens -= counters_.warmup_hit_tokens;
   const double pool_seconds = static_cast<double>(blocks_of_last_pool()) * to_seconds(result_.end).count();
   out.mean_use = pool_seconds > 0 ? counters_.kv_block_seconds / pool_seconds : 0;
   out.time_full_share = counters_.busy > Ticks{} ? to_seconds(counters_.blocked) / to_seconds(counters_.busy) : 0;

@@ -25,6 +25,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -80,6 +81,8 @@ class Deployment {
   void expect_arrival(std::size_t request);
   void start_clients();
   void send_next(std::int64_t requests);
+  bool has_ended(std::int32_t request) const;
+  void send_turns();
   void expect_step(std::size_t instance);
   void expect_weights(std::size_t instance);
   void pass_without_step(std::size_t instance);
@@ -130,6 +133,7 @@ class Deployment {
   RunResult take_result();
 
   ClosedLoop loop_;
+  std::span<const std::int32_t> turn_before_;  // RequestTrace's
   std::span<const InstanceSpec> specs_;
   Router rule_;
   const RunControl& control_;
@@ -150,9 +154,10 @@ class Deployment {
     double backlog_s = 0;  // of the lane's time, at `since`
     Ticks since{0};
   };
-  std::vector<std::vector<Inbound>> inbound_;        // [instance][lane]
-  std::unordered_map<std::int32_t, Route> routes_;   // of requests between prefill and decode
-  std::vector<std::vector<std::size_t>> unnoticed_;  // [instance] changes of GPUs that wait for the end of its step
+  std::vector<std::vector<Inbound>> inbound_;           // [instance][lane]
+  std::map<std::int32_t, std::int32_t> waiting_turns_;  // that are due, by the request whose end they wait for
+  std::unordered_map<std::int32_t, Route> routes_;      // of requests between prefill and decode
+  std::vector<std::vector<std::size_t>> unnoticed_;     // [instance] changes of GPUs that wait for the end of its step
   struct Standing {
     std::vector<bool> broken;  // [DP rank] it has lost a GPU
     bool down = false;         // the instance cannot serve, whatever ranks are whole

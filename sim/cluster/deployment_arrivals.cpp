@@ -29,6 +29,10 @@ void Deployment::send_next(std::int64_t requests) {
     warming_up_ = false;
     counters_.warmup_gaps = counters_.gaps.count();
     counters_.gaps = {};
+    for (const auto& rank : ranks_) {
+      counters_.warmup_lookup_tokens += rank->counts().lookup_tokens;
+      counters_.warmup_hit_tokens += rank->counts().hit_tokens;
+    }
     start_clients();
   }
 }
@@ -63,11 +67,36 @@ void Deployment::begin(std::int32_t request) {
   expect_step(to);
 }
 
+bool Deployment::has_ended(std::int32_t request) const {
+  const RequestState state = result_.requests[static_cast<std::size_t>(request)].state;
+  return state == RequestState::kCompleted || state == RequestState::kFailed;
+}
+
+// Turns whose answer before has come since.
+void Deployment::send_turns() {
+  for (auto turn = waiting_turns_.begin(); turn != waiting_turns_.end();) {
+    if (has_ended(turn->first)) {
+      queue_.push(now_, Phase::Arrive, RequestArrived{turn->second, true});
+      turn = waiting_turns_.erase(turn);
+    } else {
+      ++turn;
+    }
+  }
+}
+
 void Deployment::on(const RequestArrived& event) {
+  if (!event.answered) {
+    expect_arrival(static_cast<std::size_t>(event.request) + 1);
+    const std::int32_t before = turn_before_.empty() ? -1 : turn_before_[static_cast<std::size_t>(event.request)];
+    if (before >= 0 && !has_ended(before)) {
+      waiting_turns_.emplace(before, event.request);
+      ++result_.turns_waited;
+      return;
+    }
+  }
   counters_.requests.arrived();
   ++arrived_;
   result_.requests[static_cast<std::size_t>(event.request)].arrival = now_;
-  expect_arrival(static_cast<std::size_t>(event.request) + 1);
   RequestRecord& request = result_.requests[static_cast<std::size_t>(event.request)];
   const ServingOptions& front = specs_[fronts_.front()].options;
   const Ticks outside = to_ticks(front.request_time + front.token_time * static_cast<double>(request.input_tokens));

@@ -169,6 +169,7 @@ void Deployment::fail(std::int32_t request) {
   counters_.requests.left(1);
   fingerprint_.add(static_cast<std::int64_t>(request));
   send_next(1);
+  send_turns();
 }
 
 }  // namespace epsim

@@ -17,7 +17,8 @@ struct StepDone {
 };
 // A request reaches the router (Phase::Arrive). Without a closed loop only the next one is ever pending.
 struct RequestArrived {
-  std::int32_t request;  // position in the trace
+  std::int32_t request;   // position in the trace
+  bool answered = false;  // a turn that has waited for the answer before it
   std::int64_t number() const { return request; }
 };
 // The scheduler of an instance may see the request (Phase::Arrive).

@@ -39,6 +39,7 @@ struct RunCounters {
   Ticks blocked{};               // of which a request at the head of some rank's queue lacked KV blocks
   GapSamples gaps;               // of measured requests
   std::int64_t warmup_gaps = 0;  // of the others, whose samples are not kept
+  std::int64_t warmup_lookup_tokens = 0, warmup_hit_tokens = 0;  // Scheduler::Counts, as the warm-up ended
   std::int64_t all_gaps() const { return gaps.count() + warmup_gaps; }
 };
 

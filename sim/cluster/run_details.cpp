@@ -331,6 +331,15 @@ void warn_of_outcome(const Scenario& s, std::span<ServedInstance> instances, std
         "has experts.",
         result.failed, result.requests.size()));
   }
+  constexpr double kMany = 0.1;
+  const double waited =
+      static_cast<double>(result.turns_waited) / static_cast<double>(std::max<std::size_t>(1, result.requests.size()));
+  if (waited > kMany) {
+    out.push_back(fmt::format(
+        "requests: {:.0f} % of the turns were due before the answer before them had ended, and came with its "
+        "end: fewer requests/s arrive than the conversations would send.",
+        100 * waited));
+  }
   const InstancePool& decoders = instances.back().prepared->pool;
   std::int64_t most = 0;
   for (std::size_t i = 0; i < instances.size(); ++i) {

@@ -143,6 +143,7 @@ struct RunResult {
     return std::span(requests).last(requests.size() - static_cast<std::size_t>(warmup));
   }
   std::int64_t completed = 0, failed = 0;
+  std::int64_t turns_waited = 0;  // of conversations, for the answer before them (RequestTrace::turn_before)
   LatencySummary latency;
   Ticks end{};                    // last event
   std::int64_t input_tokens = 0;  // of completed requests

@@ -27,6 +27,13 @@ void RequestTrace::validate() const {
       refuse(i, "it arrives before the one ahead of it; arrivals must be in order of time.");
     }
   }
+  refuse_if(!turn_before.empty() && turn_before.size() != requests.size(), {source, 0, ""},
+            "the order of turns does not belong to its requests.");
+  for (std::size_t i = 0; i < turn_before.size(); ++i) {
+    if (turn_before[i] >= static_cast<std::int64_t>(i)) {
+      refuse(i, "it waits for a turn that comes after it.");
+    }
+  }
   if (!prefixes.known()) {
     return;
   }
@@ -60,6 +67,27 @@ void RequestTrace::drop_unfilled_blocks() {
   prefixes = std::move(out);
 }
 
+namespace {
+
+std::vector<std::int32_t> selected_turns(std::span<const std::int32_t> before, std::span<const std::size_t> positions) {
+  if (before.empty()) {
+    return {};
+  }
+  std::vector<std::int32_t> place(before.size(), -1),
+      out;  // among the selected ones, of those that stand there already
+  for (const std::size_t i : positions) {
+    std::int32_t turn = before[i];
+    while (turn >= 0 && place[static_cast<std::size_t>(turn)] < 0) {
+      turn = before[static_cast<std::size_t>(turn)];
+    }
+    place[i] = static_cast<std::int32_t>(out.size());
+    out.push_back(turn < 0 ? -1 : place[static_cast<std::size_t>(turn)]);
+  }
+  return out;
+}
+
+}  // namespace
+
 RequestTrace RequestTrace::select(std::span<const std::size_t> positions) const {
   RequestTrace out{source, {}};
   out.closed_loop = closed_loop;
@@ -69,6 +97,7 @@ RequestTrace RequestTrace::select(std::span<const std::size_t> positions) const 
     out.prefixes.start.push_back(0);
   }
   out.ramp = static_cast<std::size_t>(std::ranges::count_if(positions, [this](std::size_t i) { return i < ramp; }));
+  out.turn_before = selected_turns(turn_before, positions);
   out.requests.reserve(positions.size());
   for (const std::size_t i : positions) {
     out.requests.push_back(requests[i]);

@@ -50,14 +50,18 @@ struct RequestTrace {
   PrefixBlocks prefixes{};
   ClosedLoop closed_loop{};  // with clients, arrivals are 0 here: a request arrives when its client sends it
   std::size_t ramp = 0;  // requests at the start, while the source is not steady yet: studies of rates leave them out
+  // Turns of conversations: request i is not sent before request turn_before[i] has ended, however early it would arrive; -1: it
+  // waits for none. Empty: no request waits.
+  std::vector<std::int32_t> turn_before{};
 
   std::size_t steady() const { return requests.size() - ramp; }  // behind the ramp
-  // Throws InputError unless arrivals are in order, every request has input and output tokens, and its prefix blocks
-  // are ones that its input and answer fill.
+  // Throws InputError unless arrivals are in order, every request has input and output tokens, its prefix blocks are ones that
+  // its input and answer fill, and a turn comes after the one before it.
   void validate() const;
   // Drops the blocks of answers that are no longer filled once outputs have been cut.
   void drop_unfilled_blocks();
-  // The requests at these positions, in this order, with their prefixes.
+  // The requests at these positions, in this order, with their prefixes. A turn waits for the last one before it that is among
+  // them, and stands before it.
   RequestTrace select(std::span<const std::size_t> positions) const;
 };
 

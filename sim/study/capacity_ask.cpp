@@ -53,6 +53,7 @@ Seconds span_of(const RequestTrace& trace) { return to_seconds(trace.requests.ba
 
 // The same requests from so many clients, who begin over `ramp`.
 RequestTrace from_clients(RequestTrace trace, double clients, Seconds ramp) {
+  trace.turn_before.clear();
   for (Request& r : trace.requests) {
     r.arrival = {};
   }

@@ -322,6 +322,7 @@ RequestTrace busiest_of(const RequestTrace& trace, std::size_t count) {
 
 RequestTrace as_burst(const RequestTrace& trace) {
   RequestTrace out = trace;
+  out.turn_before.clear();
   for (Request& r : out.requests) {
     r.arrival = Ticks{};
   }
@@ -334,6 +335,7 @@ RequestTrace after_backlog(const RequestTrace& trace, std::size_t backlog, doubl
   std::iota(positions.begin(), positions.begin() + static_cast<std::ptrdiff_t>(backlog), others);
   std::iota(positions.begin() + static_cast<std::ptrdiff_t>(backlog), positions.end(), std::size_t{0});
   RequestTrace out = trace.select(positions);
+  out.turn_before.clear();
   const RequestTrace arrivals = at_rate(first_of(trace, others), rate);
   for (std::size_t i = 0; i < positions.size(); ++i) {
     out.requests[i].arrival = i < backlog ? Ticks{} : arrivals.requests[i - backlog].arrival;

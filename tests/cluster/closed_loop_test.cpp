@@ -166,4 +166,32 @@ TEST_CASE("hardware that changes during a run has no rate to search, hardware th
   }
 }
 
+TEST_CASE("what the warm-up finds in the prefix cache is in no figure") {
+  RequestTrace trace = loop_of(1, 2, 2);
+  trace.prefixes = {4, 4, {0, 2, 4, 6, 8}, {0, 1, 0, 1, 2, 3, 2, 3}};  // the second of each two is like the first
+  FixedPricer pricer(10_ms);
+  const RunResult run = simulate(trace, one_rank(100), pricer, {});
+  CHECK(run.kv.lookup_tokens == 20);
+  CHECK(run.kv.hit_tokens == 8);
+}
+
+// 30 ms each: the second turn is due at 10 ms and comes at 30, the third at 70 as it is due. The other conversation's turns wait
+// for nobody else's.
+TEST_CASE("a turn of a conversation waits for the answer before it") {
+  RequestTrace trace{"test", {{0 * kMs, 10, 3}, {0 * kMs, 10, 3}, {10 * kMs, 10, 3}, {70 * kMs, 10, 3}}};
+  trace.turn_before = {-1, -1, 0, 2};
+  FixedPricer pricer(10_ms);
+  const RunResult run = simulate(trace, one_rank(100), pricer, {});
+  CHECK(run.requests[2].arrival == 30 * kMs);
+  CHECK(run.requests[2].finished == 60 * kMs);
+  CHECK(run.requests[3].arrival == 70 * kMs);
+  CHECK(run.turns_waited == 1);
+  CHECK(run.latency.ttft_s.max == doctest::Approx(0.010));  // from when it was sent
+  // Of the first conversation's turns without its second, the third waits for the first.
+  const RequestTrace part = trace.select(std::vector<std::size_t>{0, 1, 3});
+  CHECK(part.turn_before == std::vector<std::int32_t>{-1, -1, 0});
+  // What stands before it is not waited for.
+  CHECK(trace.select(std::vector<std::size_t>{2, 0}).turn_before == std::vector<std::int32_t>{-1, -1});
+}
+
 }  // namespace epsim

@@ -1,5 +1,6 @@
 // Conversations: sessions start by a Poisson process and have a geometric number of turns. The next turn comes
-// `think_time` (exponential, this mean; it includes the time of the answer) after the one before. Its input is all that
+// `think_time` (exponential, this mean; it includes the time of the answer) after the one before, and in a run not before that has
+// ended. Its input is all that
 // went before (inputs and answers) and the new tokens that the lengths draw; prefix blocks, of answers too, say what is shared. The trace
 // starts with no session open; RequestTrace::ramp counts the requests before the number of open sessions is steady.
 #include <fmt/format.h>
@@ -32,7 +33,7 @@ constexpr KeyTable kSessionKeys =
         {"session_rate", key::request_rate(kRateRange), key::kRequired, "Rate of new conversations."},
         {"turns", key::number(Range::between(1, 1e4)), key::kRequired, "Mean number of turns of a conversation."},
         {"think_time", key::time(Bound::kPositive), key::kRequired,
-         "Mean time from one turn's arrival to the next's; it does not wait for the answer, whose time it includes."},
+         "Mean time from one turn's arrival to the next's, the answer's time included; a turn waits for that answer."},
         {"system_tokens", key::whole(), key::is(0), "Tokens of a system prompt that all conversations share."},
         {"max_context", key::whole(Bound::kPositive), key::kRequired,
          "A conversation ends before it exceeds this many tokens."},
@@ -61,6 +62,7 @@ struct Session {
   std::int64_t context = 0;          // tokens so far, answers included
   std::vector<std::int64_t> blocks;  // ids of the blocks that the context fills
   RandomStream random;
+  std::int32_t last_turn = -1;  // position among the requests
 };
 
 struct Later {
@@ -133,6 +135,8 @@ class SessionArrivals {
     if (input + n.output_tokens > plan_.max_context) {
       return;
     }
+    table_.trace.turn_before.push_back(s.last_turn);
+    s.last_turn = static_cast<std::int32_t>(table_.trace.requests.size());
     table_.trace.requests.push_back({s.next, static_cast<std::int32_t>(input), n.output_tokens});
     s.context = input + n.output_tokens;
     fill_blocks(s);
