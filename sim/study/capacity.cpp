@@ -436,8 +436,8 @@ std::vector<PlannedPool> plans_of(const CapacityQuestion& question, const Capaci
     longest = std::max(longest, std::int64_t{r.input_tokens} + r.output_tokens);
   }
   for (const PreparedInstance& pool : prepare_run(scenario, scenario.policies.front()).pools) {
-    out.push_back(
-        {pool.pool, scenario.model, pool.plan, longest, pool.serving.kv_blocks * pool.serving.kv_block_tokens});
+    out.push_back({pool.pool, scenario.model, pool.plan, longest, pool.serving.kv_blocks * pool.serving.kv_block_tokens,
+                   scenario.deployment.router});
   }
   return out;
 }

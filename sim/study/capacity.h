@@ -49,8 +49,9 @@ struct PlannedPool {
   InstancePool pool;
   MoeSpec model;
   PlacementPlan plan;
-  std::int64_t longest_request = 0;    // of the demand, with its answer, in tokens
-  std::int64_t kv_tokens_of_rank = 0;  // KV room of a DP rank
+  std::int64_t longest_request = 0;     // of the demand, with its answer, in tokens
+  std::int64_t kv_tokens_of_rank = 0;   // KV room of a DP rank
+  Router router = Router::kRoundRobin;  // among instances
 };
 std::vector<PlannedPool> plans_of(const CapacityQuestion& question, const CapacityOption& option);
 

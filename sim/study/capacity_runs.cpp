@@ -18,11 +18,12 @@
 #include "sim/study/goodput_store.h"
 #include "sim/study/held_loads.h"
 #include "sim/study/load_point.h"
+#include "sim/study/prefix_share.h"
 
 namespace epsim {
 namespace {
 
-constexpr int kAnswerFormat = 13;
+constexpr int kAnswerFormat = 14;
 constexpr std::size_t kAloneRequests = 3;
 constexpr std::size_t kAloneOf = 1000;        // requests of which the shortest is taken
 constexpr double kAloneGap = 10'000;          // seconds between them
@@ -38,9 +39,13 @@ double mean_tokens(const RequestTrace& trace, std::int32_t Request::*tokens) {
   return sum / static_cast<double>(trace.steady());
 }
 
-// Every `stride`-th request. A recorded trace that would leave fewer than `least` of them has a shorter stride.
+// What one of `stride` instances gets. A recorded trace that would leave fewer than `least` requests has a shorter stride.
 void thin_out(Scenario& scenario, int one_in, std::size_t least) {
-  const auto every = [](const RequestTrace& trace, std::size_t stride) {
+  const bool by_prefix = scenario.deployment.router == Router::kCacheAware;
+  const auto every = [by_prefix](const RequestTrace& trace, std::size_t stride) {
+    if (by_prefix && trace.prefixes.known()) {
+      return trace.select(prefix_share(trace, stride));
+    }
     std::vector<std::size_t> positions;
     for (std::size_t i = 0; i < trace.requests.size(); i += stride) {
       positions.push_back(i);

@@ -43,7 +43,7 @@ Config capacity_scenario(const CapacityQuestion& question, const std::vector<Cap
       config.set(fmt::format("deployment.decode.ep_size={}", last.ep_ranks()));
     }
   } else if (pools.front().instances > 1) {
-    config.set(fmt::format("deployment={{instances: {}}}", pools.front().instances));
+    config.set(fmt::format("deployment.instances={}", pools.front().instances));
   }
   return config;
 }

@@ -88,7 +88,7 @@ std::string notes_of(const CapacityQuestion& question, const LaunchedPool& pool,
     for (const std::string& setting : *settings) {
       const auto starts = [&](std::string_view section) { return setting.starts_with(section); };
       if (!starts("requests") && !starts("loads") && !starts("plan_loads") && !starts("policies") &&
-          !starts("serving") && !starts("model.kv_dtype")) {
+          !starts("serving") && !starts("deployment.router") && !starts("model.kv_dtype")) {
         without_flag(setting);
       }
     }

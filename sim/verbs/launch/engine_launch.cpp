@@ -32,6 +32,19 @@ const EngineLaunch& launch_of(std::string_view name) {
   return **found;
 }
 
+std::string spread_by(Router router) {
+  return router == Router::kRoundRobin
+             ? "# Spread requests over all instances, one after the other, as the runs did.\n"
+             : fmt::format("# Spread requests over all instances by a router of your own: the runs had {}.\n",
+                           name_of(router));
+}
+
+std::string not_the_router(Router router, Router other) {
+  return router == other
+             ? ""
+             : fmt::format("# The runs' router was {}; the one below is {}.\n", name_of(router), name_of(other));
+}
+
 std::string role_name(const CapacityDesign& design) {
   return std::string(kInstanceRoleNames[static_cast<std::size_t>(design.role)]);
 }

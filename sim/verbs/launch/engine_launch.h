@@ -84,7 +84,9 @@ const EngineLaunch& launch_of(std::string_view name);
 std::string_view engine_version(std::string_view name);
 std::string role_name(const CapacityDesign& design);
 // Where an engine has no router for whole instances.
-inline constexpr const char* kInTurn = "# Spread requests over all instances, one after the other, as the runs did.\n";
+std::string spread_by(Router router);
+// A comment where it is not what the script starts: one that takes instances in turn, or `other`.
+std::string not_the_router(Router router, Router other = Router::kRoundRobin);
 // Of drafts that no layer of the checkpoint proposes.
 inline constexpr const char* kOwnDrafter = "# The runs drafted as a layer like the model's last; name your drafter.\n";
 

@@ -149,14 +149,18 @@ std::string sglang_notes(const LaunchedPool& pool) {
 }
 
 std::string sglang_router(std::span<const LaunchedPool> pools) {
+  const Router router = pools.front().planned.router,
+               policy = router == Router::kRoundRobin ? router : Router::kCacheAware;
+  std::string out = not_the_router(router, policy) + "# the router";
   if (pools.size() > 1) {
-    return "# the router: --prefill and --decode once for each instance\npython3 -m sglang_router.launch_router "
-           "--pd-disaggregation --policy round_robin --prefill http://PREFILL:30000 --decode http://DECODE:30000\n";
+    return out + fmt::format(
+                     ": --prefill and --decode once for each instance\npython3 -m sglang_router.launch_router "
+                     "--pd-disaggregation --policy {} --prefill http://PREFILL:30000 --decode http://DECODE:30000\n",
+                     name_of(policy));
   }
-  return std::string(
-             "# the router\npython3 -m sglang_router.launch_router --policy round_robin --worker-urls "
-             "http://INSTANCE:30000\n") +
-         (pools.front().hosts.beside > 1 ? "# of each host one URL for each port\n" : "");
+  out += fmt::format("\npython3 -m sglang_router.launch_router --policy {} --worker-urls http://INSTANCE:30000\n",
+                     name_of(policy));
+  return out + (pools.front().hosts.beside > 1 ? "# of each host one URL for each port\n" : "");
 }
 
 }  // namespace

@@ -120,7 +120,7 @@ std::string trtllm_notes(const LaunchedPool& pool) {
 
 std::string trtllm_router(std::span<const LaunchedPool> pools) {
   if (pools.size() == 1) {
-    return kInTurn;
+    return spread_by(pools.front().planned.router);
   }
   const auto servers = [](const LaunchedPool& pool, const char* host) {
     std::string urls;
@@ -129,11 +129,14 @@ std::string trtllm_router(std::span<const LaunchedPool> pools) {
     }
     return fmt::format("{{num_instances: {}, urls: [{}]}}", pool.instances, urls);
   };
-  return fmt::format(
-      "# Requests go to this server, never to an instance itself. It takes instances in turn: the first host of each.\n"
-      "printf 'hostname: 0.0.0.0\\nport: 8000\\nbackend: pytorch\\ncontext_servers: {}\\ngeneration_servers: {}\\n' "
-      "> disaggregated.yaml\ntrtllm-serve disaggregated -c disaggregated.yaml\n",
-      servers(pools.front(), "PREFILL"), servers(pools.back(), "DECODE"));
+  return not_the_router(pools.front().planned.router) +
+         fmt::format(
+             "# Requests go to this server, never to an instance itself. It takes instances in turn: the first host of "
+             "each.\n"
+             "printf 'hostname: 0.0.0.0\\nport: 8000\\nbackend: pytorch\\ncontext_servers: {}\\ngeneration_servers: "
+             "{}\\n' "
+             "> disaggregated.yaml\ntrtllm-serve disaggregated -c disaggregated.yaml\n",
+             servers(pools.front(), "PREFILL"), servers(pools.back(), "DECODE"));
 }
 
 }  // namespace

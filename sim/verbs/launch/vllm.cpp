@@ -111,10 +111,11 @@ std::string vllm_notes(const LaunchedPool& pool) {
 
 std::string vllm_router(std::span<const LaunchedPool> pools) {
   if (pools.size() == 1) {
-    return kInTurn;
+    return spread_by(pools.front().planned.router);
   }
   // docs.vllm.ai, nixl_connector_usage
-  return "# Requests go to a proxy, never to an instance itself. vLLM's own example, from its repository; it takes "
+  return not_the_router(pools.front().planned.router) +
+         "# Requests go to a proxy, never to an instance itself. vLLM's own example, from its repository; it takes "
          "instances\n# in turn: a host (the first of an instance) and a port for each.\n"
          "python3 tests/v1/kv_connector/nixl_integration/toy_proxy_server.py --port 8192 --prefiller-hosts PREFILL "
          "--prefiller-ports 8000 --decoder-hosts DECODE --decoder-ports 8000\n";
