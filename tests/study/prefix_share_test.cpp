@@ -57,9 +57,10 @@ TEST_CASE("one instance at its share of conversations is as fast as four behind 
   design.policy = "contiguous";
   std::vector<double> ttft;
   for (const char* router : {"cache_aware", "round_robin"}) {
-    q.settings = {"requests={kind: sessions, session_rate: 12/s, turns: 8, think_time: 2s, max_context: 40000, "
-                  "count: 600, input_tokens: 3500, output_tokens: 8}",
-                  fmt::format("deployment.router={}", router)};
+    q.settings = {
+        "requests={kind: sessions, session_rate: 12/s, turns: 8, think_time: 2s, max_context: 40000, "
+        "count: 600, input_tokens: 3500, output_tokens: 8}",
+        fmt::format("deployment.router={}", router)};
     const CapacityControl control;
     CapacityRuns runs(q, control);
     const CapacityAnswer alone = runs.alone({{design, 1}});
