@@ -6,6 +6,7 @@
 #include "sim/cluster/audit.h"
 #include "sim/cluster/latency.h"
 #include "sim/core/check.h"
+#include "sim/core/mapped.h"
 #include "sim/scheduler/engines.h"
 #include "sim/step/step_cost_checks.h"
 
@@ -23,6 +24,9 @@ Deployment::Deployment(const RequestTrace& trace, RequestRecords records, std::s
       levels_(specs.size()) {
   EPSIM_CHECK(control.progress_every_steps > 0, "progress is reported every few steps");
   result_.requests = std::move(records);
+  if (!turn_before_.empty()) {
+    result_.due = mapped(result_.requests, [](const RequestRecord& r) -> Ticks { return r.arrival; });
+  }
   std::size_t ranks = 0;
   for (const InstanceSpec& spec : specs) {
     first_rank_.push_back(static_cast<std::int64_t>(ranks));
@@ -35,7 +39,8 @@ Deployment::Deployment(const RequestTrace& trace, RequestRecords records, std::s
     const ServingOptions& options = specs[i].options;
     for (int r = 0; r < options.dp_ranks; ++r) {
       ranks_.push_back(
-          make_scheduler(options, {result_.requests, &trace.prefixes, static_cast<std::int32_t>(ranks_.size())}));
+          make_scheduler(options, {result_.requests, &trace.prefixes, static_cast<std::int32_t>(ranks_.size()),
+                                   turn_before_.empty() ? nullptr : &ended_}));
     }
     instances_.emplace_back(specs[i], static_cast<std::int32_t>(i),
                             std::span(ranks_).last(static_cast<std::size_t>(options.dp_ranks)));
@@ -110,7 +115,7 @@ std::size_t Deployment::pick(std::span<const std::size_t> among, std::size_t& ne
     return chosen;
   }
   if (rule == Router::kRandom) {
-    return among[pick_random(Seed{specs_.front().options.seed}, among.size(), request)];
+    return among[pick_random(Seed{specs_.front().options.seed}, "router.instances", among.size(), request)];
   }
   std::vector<RouterChoice> choices;
   for (const std::size_t i : among) {
@@ -124,9 +129,7 @@ void Deployment::ended(std::int64_t requests) {
   counters_.requests.left(requests);
   fingerprint_.add(requests);
   send_next(requests);
-  if (requests > 0) {
-    send_turns();
-  }
+  send_turns();
 }
 
 void Deployment::on(const StepDone& event) {

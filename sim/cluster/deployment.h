@@ -154,10 +154,11 @@ class Deployment {
     double backlog_s = 0;  // of the lane's time, at `since`
     Ticks since{0};
   };
-  std::vector<std::vector<Inbound>> inbound_;           // [instance][lane]
-  std::map<std::int32_t, std::int32_t> waiting_turns_;  // that are due, by the request whose end they wait for
-  std::unordered_map<std::int32_t, Route> routes_;      // of requests between prefill and decode
-  std::vector<std::vector<std::size_t>> unnoticed_;     // [instance] changes of GPUs that wait for the end of its step
+  std::vector<std::vector<Inbound>> inbound_;                // [instance][lane]
+  std::multimap<std::int32_t, std::int32_t> waiting_turns_;  // that are due, by the request whose end they wait for
+  std::vector<std::int32_t> ended_;                  // since the last send_turns(); filled only where turns wait
+  std::unordered_map<std::int32_t, Route> routes_;   // of requests between prefill and decode
+  std::vector<std::vector<std::size_t>> unnoticed_;  // [instance] changes of GPUs that wait for the end of its step
   struct Standing {
     std::vector<bool> broken;  // [DP rank] it has lost a GPU
     bool down = false;         // the instance cannot serve, whatever ranks are whole

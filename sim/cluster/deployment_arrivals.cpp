@@ -74,14 +74,14 @@ bool Deployment::has_ended(std::int32_t request) const {
 
 // Turns whose answer before has come since.
 void Deployment::send_turns() {
-  for (auto turn = waiting_turns_.begin(); turn != waiting_turns_.end();) {
-    if (has_ended(turn->first)) {
+  for (const std::int32_t request : ended_) {
+    const auto [first, last] = waiting_turns_.equal_range(request);
+    for (auto turn = first; turn != last; ++turn) {
       queue_.push(now_, Phase::Arrive, RequestArrived{turn->second, true});
-      turn = waiting_turns_.erase(turn);
-    } else {
-      ++turn;
     }
+    waiting_turns_.erase(first, last);
   }
+  ended_.clear();
 }
 
 void Deployment::on(const RequestArrived& event) {
@@ -96,8 +96,8 @@ void Deployment::on(const RequestArrived& event) {
   }
   counters_.requests.arrived();
   ++arrived_;
-  result_.requests[static_cast<std::size_t>(event.request)].arrival = now_;
   RequestRecord& request = result_.requests[static_cast<std::size_t>(event.request)];
+  request.arrival = now_;
   const ServingOptions& front = specs_[fronts_.front()].options;
   const Ticks outside = to_ticks(front.request_time + front.token_time * static_cast<double>(request.input_tokens));
   request.place = RequestPlace::kOutside;

@@ -169,7 +169,10 @@ void Deployment::fail(std::int32_t request) {
   counters_.requests.left(1);
   fingerprint_.add(static_cast<std::int64_t>(request));
   send_next(1);
-  send_turns();
+  if (!turn_before_.empty()) {
+    ended_.push_back(request);
+    send_turns();
+  }
 }
 
 }  // namespace epsim

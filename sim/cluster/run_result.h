@@ -144,6 +144,8 @@ struct RunResult {
   }
   std::int64_t completed = 0, failed = 0;
   std::int64_t turns_waited = 0;  // of conversations, for the answer before them (RequestTrace::turn_before)
+  std::vector<Ticks> due;  // [request] when the trace sends it, where turns wait; else empty, since all come then
+  Ticks due_of(std::size_t request) const { return due.empty() ? Ticks{requests[request].arrival} : due[request]; }
   LatencySummary latency;
   Ticks end{};                    // last event
   std::int64_t input_tokens = 0;  // of completed requests

@@ -34,29 +34,22 @@ double retries(Run r) {
 
 double per_second(Run r, std::int64_t count) { return ratio(static_cast<double>(count), duration_of(r).count()); }
 
+Seconds due_within(Run r) { return to_seconds(r.due_of(r.requests.size() - 1) - r.due_of(0)); }
+
 double offered_rate(Run r) {
   if (r.requests.empty() || r.concurrency > 0) {  // clients offer what is served
     return kUndefined;
   }
-  const Seconds span = to_seconds(r.requests.back().arrival - r.requests.front().arrival);
-  return ratio(static_cast<double>(r.requests.size()) - 1, span.count());
+  return ratio(static_cast<double>(r.requests.size()) - 1, due_within(r).count());
 }
 
-// A latency, in seconds; undefined where the request does not come so far.
-using Latency = double (*)(const RequestRecord&);
-double time_until(Ticks end, const RequestRecord& q) {
-  return end > q.arrival ? to_seconds(end - q.arrival).count() : kUndefined;
-}
-double ttft_of(const RequestRecord& q) { return time_until(q.first_token, q); }
-double stay_of(const RequestRecord& q) { return time_until(q.finished, q); }
-
-// Of a quarter of the requests by arrival.
-double mean_of_quarter(Run r, std::size_t quarter, Latency latency) {
+// Seconds from when a quarter of the requests were due to what `event` tells of each, their mean; undefined where none comes so far.
+double mean_of_quarter(Run r, std::size_t quarter, PackedTicks RequestRecord::*event) {
   const std::size_t size = r.requests.size() / 4;
   RunningStats out;
-  for (const RequestRecord& q : std::span(r.requests).subspan(quarter * size, size)) {
-    if (const double value = latency(q); !std::isnan(value)) {
-      out.add(value);
+  for (std::size_t i = quarter * size; i < (quarter + 1) * size; ++i) {
+    if (const Ticks end = r.requests[i].*event, due = r.due_of(i); end > due) {
+      out.add(to_seconds(end - due).count());
     }
   }
   return out.count() > 0 ? out.mean() : kUndefined;
@@ -66,9 +59,9 @@ constexpr double kServed = 0.95;  // of what is offered: the bound of physics.md
 
 // From the first quarter to the third; the last one ends when nothing arrives any more, and faster. Where a share
 // kServed is served, the one that arrives a second later waits for 1 / kServed - 1 seconds longer.
-bool grows(Run r, Seconds arrivals, Latency latency) {
+bool grows(Run r, Seconds arrivals, PackedTicks RequestRecord::*event) {
   constexpr double kTimes = 2;
-  const double early = mean_of_quarter(r, 0, latency), late = mean_of_quarter(r, 2, latency);
+  const double early = mean_of_quarter(r, 0, event), late = mean_of_quarter(r, 2, event);
   return late > kTimes * early && late - early > (1 / kServed - 1) * arrivals.count() / 2;
 }
 
@@ -81,18 +74,19 @@ bool overloaded(Run r) {
   if (r.interrupted || r.requests.size() < kLeast) {
     return false;
   }
-  const std::span<const RequestRecord> later = std::span(r.requests).last(r.requests.size() / 2);
+  const std::size_t later = r.requests.size() / 2;
+  const Ticks from = r.due_of(r.requests.size() - later), to = r.due_of(r.requests.size() - 1);
   const auto ended =
-      static_cast<double>(std::count_if(r.requests.begin(), r.requests.end(), [&](const RequestRecord& q) {
-        return q.finished > later.front().arrival && q.finished <= later.back().arrival;
-      }));
-  const auto arrived = static_cast<double>(later.size());
+      static_cast<double>(std::count_if(r.requests.begin(), r.requests.end(),
+                                        [&](const RequestRecord& q) { return q.finished > from && q.finished <= to; }));
+  const auto arrived = static_cast<double>(later);
   if (ended >= kServed * arrived || ended >= arrived - 2 * std::sqrt(arrived)) {
     return false;
   }
-  const Seconds arrivals = to_seconds(r.requests.back().arrival - r.requests.front().arrival);
-  return grows(r, arrivals, ttft_of) ||
-         (mean_of_quarter(r, 0, stay_of) < kMostStay * arrivals.count() && grows(r, arrivals, stay_of));
+  const Seconds arrivals = due_within(r);
+  return grows(r, arrivals, &RequestRecord::first_token) ||
+         (mean_of_quarter(r, 0, &RequestRecord::finished) < kMostStay * arrivals.count() &&
+          grows(r, arrivals, &RequestRecord::finished));
 }
 
 void add_run(MetricRows& rows) {
@@ -119,6 +113,7 @@ void add_requests(MetricRows& rows) {
        {"retried_requests", kCount, kLower, retries},
        {"running_requests", kCount, kNeither, in_state(RequestState::kRunning)},
        {"waiting_requests", kCount, kLower, in_state(RequestState::kWaiting)},
+       {"turns_waited", kCount, kNeither, [](Run r) { return r.turns_waited; }},
        {"completed_input_tokens", kCount, kHigher, [](Run r) { return r.input_tokens; }},
        {"completed_output_tokens", kCount, kHigher, [](Run r) { return r.output_tokens; }}});
 }

@@ -20,7 +20,9 @@ constexpr KeyTable kModelKeys({
      key::by("the model's: gpt-oss mxfp4, Kimi-K2.5 int4, a config.json's, else bf16"),
      "Data type of weights and products. fp4: FFNs and attention's output in nvfp4; mxfp4, int4: routed experts; else "
      "bf16."},
-    {"kv_dtype", key::one_of<DataType>(), key::by("the model's: fp8 where its checkpoint says so, else bf16"),
+    {"kv_dtype", key::one_of<DataType>(),
+     key::by(
+         "the model's: fp8 where its checkpoint says so; of sparse attention on Blackwell fp8 with SGLang; else bf16"),
      "Data type of the KV cache."},
 });
 

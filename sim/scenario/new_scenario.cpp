@@ -88,8 +88,12 @@ std::string scenario_document(const NewScenario& r, const std::string& serving, 
       r.gpus_per_node > 0 ? fmt::format("  gpus_per_node: {}  # used of each node\n", r.gpus_per_node) : "");
   out += parallelism_text(dense, dense ? used_of(r, find_node(r.node).spec) * of_one : 0, r.attention_tp);
   std::vector<std::string> given = r.serving;  // of what decodes, too
-  const auto recipe = engine_named(r.engine).recipe;
-  given.insert(given.end(), recipe.begin(), recipe.end());
+  const auto key_of = [](std::string_view line) { return line.substr(0, line.find(':')); };
+  for (const std::string_view line : engine_named(r.engine).recipe) {
+    if (std::ranges::find(r.serving, key_of(line), key_of) == r.serving.end()) {
+      given.emplace_back(line);
+    }
+  }
   const std::vector<std::string>& of_all = apart ? r.serving : given;
   out += fmt::format("serving:\n  engine: {}  # epsim list engines\n{}{}{}\n", r.engine, of_all.empty() ? "" : "  ",
                      fmt::join(of_all, "\n  "), (of_all.empty() ? "" : "\n") + (apart ? "" : serving));

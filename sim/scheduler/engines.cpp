@@ -61,7 +61,9 @@ constexpr KeyTable kKeys({
      "Time of each request outside the scheduler before its first token: HTTP, messages, detokenizer."},
     {"token_time", key::time(), key::by("the engine's"), "Time of the tokenizer for each token of a prompt."},
     {"shared_stream_tokens", key::whole(), key::by("the engine's"),
-     "Graph-replayed decode steps of up to this many tokens overlap shared experts with gate and routed experts."},
+     "Graph-replayed decode steps of up to this many tokens (with vLLM of a DP rank, else of the instance) overlap "
+     "shared "
+     "experts with gate and routed experts."},
     {"graph_gap", key::time(), key::is(Seconds(0)), "Time added to steps replayed from a CUDA graph."},
     {"eager_gap", key::time(), key::is(Seconds(0)), "Time added to steps without a CUDA graph."},
     {"scheduler_gap", key::time(), key::is(Seconds(0)),
@@ -107,8 +109,10 @@ void read_speculation(ConfigReader in, SpeculativeOptions& out) {
 }
 
 void read_common(ConfigReader& in, const EngineProfile& profile, const EngineSite& site, ServingOptions& out) {
+  // With pools, not recorded: the resolved scenario would state decode instances' router for both.
+  const Router router = site.role == InstanceRole::kPrefill ? profile.prefill_router : profile.router;
   out.router =
-      in.read<Router>(kKeys["router"], site.role == InstanceRole::kPrefill ? profile.prefill_router : profile.router);
+      site.pools ? in.maybe<Router>(kKeys["router"]).value_or(router) : in.read<Router>(kKeys["router"], router);
   out.step_gap = in.read<Seconds>(kKeys["step_gap"]);
   out.launch_time = or_engine(in, kKeys["launch_time"], profile.launch_time);
   out.request_time = or_engine(in, kKeys["request_time"], profile.request_time);

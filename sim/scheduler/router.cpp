@@ -67,8 +67,8 @@ std::size_t pick_choice(Router rule, std::span<const RouterChoice> choices, std:
   return 0;
 }
 
-std::size_t pick_random(Seed seed, std::size_t count, std::int32_t request) {
-  return RandomStream(seed, "router", static_cast<std::uint64_t>(request)).below(count);
+std::size_t pick_random(Seed seed, std::string_view stream, std::size_t count, std::int32_t request) {
+  return RandomStream(seed, stream, static_cast<std::uint64_t>(request)).below(count);
 }
 
 std::size_t RequestRouter::pick(std::span<const std::unique_ptr<Scheduler>> ranks, std::int32_t request) {
@@ -93,7 +93,7 @@ std::size_t RequestRouter::pick(std::span<const std::unique_ptr<Scheduler>> rank
     }
   }
   if (rule_ == Router::kRandom) {
-    return alive_[pick_random(seed_, alive_.size(), request)];
+    return alive_[pick_random(seed_, "router.ranks", alive_.size(), request)];
   }
   return alive_[pick_choice(rule_, choices_, ranks[0]->input_tokens(request))];
 }

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "sim/core/rng.h"
@@ -34,8 +35,9 @@ struct RouterChoice {
 
 // The choice of any rule but round_robin and random, which need no figures. `choices` is not empty.
 std::size_t pick_choice(Router rule, std::span<const RouterChoice> choices, std::int64_t input_tokens);
-// Of `count` > 0 for a request, drawn from the seed by the request's number.
-std::size_t pick_random(Seed seed, std::size_t count, std::int32_t request);
+// Of `count` > 0 for a request, drawn from the seed by the request's number. `stream`: the draws' name; instances and their ranks
+// have one each.
+std::size_t pick_random(Seed seed, std::string_view stream, std::size_t count, std::int32_t request);
 
 class RequestRouter {
  public:

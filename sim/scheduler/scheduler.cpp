@@ -19,6 +19,7 @@ Scheduler::Scheduler(const ServingOptions& options, const RankContext& context, 
                         context.prefixes != nullptr && context.prefixes->known()
                     ? context.prefixes
                     : nullptr),
+      ended_requests_(context.ended),
       kv_(options.kv_blocks, options.kv_block_tokens, prefixes_ != nullptr ? prefixes_->block_tokens : 0),
       decodes_(options.kv_block_tokens, options.speculative, Seed{options.seed}, context.rank) {
   EPSIM_CHECK(options.token_budget > 0 && options.max_running_requests >= 0, "a rank must be allowed to work");
@@ -256,6 +257,9 @@ void Scheduler::finish(std::int32_t request, Ticks now) {
   RequestRecord& r = mutable_record(request);
   r.state = RequestState::kCompleted;
   r.finished = now;
+  if (ended_requests_ != nullptr) {
+    ended_requests_->push_back(request);
+  }
   const auto entry = active_.find(request);
   Active& a = entry->second;
   const std::int64_t kept = tokens_of(r) - 1;  // the last token is never put into KV memory

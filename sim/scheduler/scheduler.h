@@ -40,6 +40,8 @@ struct RankContext {
   // Null when the trace names no prefix blocks. Outlives the scheduler, as the records do.
   const PrefixBlocks* prefixes = nullptr;
   std::int32_t rank = 0;  // among all DP ranks of the run; names its random draws
+  // Gets the requests that have ended here; null where nobody asks.
+  std::vector<std::int32_t>* ended = nullptr;
 };
 
 // The unfinished requests of a rank or of an instance, for routers.
@@ -285,6 +287,7 @@ class Scheduler {
   MemoryRules rules_;
   RequestRecords& records_;
   const PrefixBlocks* prefixes_;
+  std::vector<std::int32_t>* ended_requests_;  // RankContext::ended
   KvPool kv_;
   std::unordered_map<std::int32_t, Active> active_;
   std::unordered_map<std::int32_t, Resumed> resumed_;

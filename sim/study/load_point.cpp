@@ -28,7 +28,8 @@ constexpr Ticks kApart{10'000'000'000'000'000};  // 10,000 s between them; 256 o
 
 double seconds(Ticks t) { return to_seconds(t).count(); }
 
-// The requests that count, [begin, end), and the time in which they arrive.
+// The requests that count, [begin, end), and the time in which they are due. A turn of a conversation may arrive later, when the
+// answer before it has come: what the service owes goes by what is due, latencies count from the arrival.
 struct MeasuredPart {
   std::size_t begin = 0, end = 0;
   Ticks from{}, to{};
@@ -36,23 +37,25 @@ struct MeasuredPart {
   double span_s() const { return seconds(to - from); }
 };
 
-MeasuredPart whole_of(std::span<const RequestRecord> requests) {
-  const MeasuredPart all{0, requests.size(), requests.front().arrival, requests.back().arrival};
+MeasuredPart whole_of(const RunResult& run) {
+  const std::size_t n = run.requests.size();
+  const MeasuredPart all{0, n, run.due_of(0), run.due_of(n - 1)};
   refuse_if(all.to <= all.from, "requests", "all requests arrive at once; a rate needs arrivals apart in time.");
   return all;
 }
 
-MeasuredPart measured_part(std::span<const RequestRecord> requests, std::size_t first, const GoodputOptions& options) {
-  const auto n = static_cast<double>(requests.size() - first);
+MeasuredPart measured_part(const RunResult& run, std::size_t first, const GoodputOptions& options) {
+  const std::size_t requests = run.requests.size();
+  const auto n = static_cast<double>(requests - first);
   MeasuredPart part;
   part.begin = first + static_cast<std::size_t>(n * options.warmup_share);
-  part.end = requests.size() - static_cast<std::size_t>(n * options.drain_share);
+  part.end = requests - static_cast<std::size_t>(n * options.drain_share);
   refuse_if(part.end < part.begin + kLeast, "requests",
             fmt::format("{} requests leave {} between warm-up and drain; at least {} are needed to recognize a "
                         "steady state from one that is not.",
-                        requests.size() - first, part.end > part.begin ? part.end - part.begin : 0, kLeast));
-  part.from = requests[part.begin].arrival;
-  part.to = requests[std::min(part.end, requests.size() - 1)].arrival;
+                        requests - first, part.end > part.begin ? part.end - part.begin : 0, kLeast));
+  part.from = run.due_of(part.begin);
+  part.to = run.due_of(std::min(part.end, requests - 1));
   refuse_if(part.to <= part.from, "requests",
             "all measured requests arrive at once; a rate needs arrivals apart in time.");
   return part;
@@ -82,19 +85,20 @@ std::vector<double> concurrency_by_batch(std::span<const RequestRecord> requests
 
 // Leaves out what came before the system had filled, too: twice as many requests as are in it. Where requests stay for
 // long, a share of the trace would leave in times at which the system is emptier and faster than it will be.
-MeasuredPart filled_part(std::span<const RequestRecord> requests, std::size_t first, MeasuredPart part) {
-  const double in_system = mean_of(concurrency_by_batch(requests, part));
-  const double filling = std::min(kFillings * in_system, kMostFilling * static_cast<double>(requests.size() - first));
+MeasuredPart filled_part(const RunResult& run, std::size_t first, MeasuredPart part) {
+  const double in_system = mean_of(concurrency_by_batch(run.requests, part));
+  const double filling =
+      std::min(kFillings * in_system, kMostFilling * static_cast<double>(run.requests.size() - first));
   const auto begin = std::min(first + static_cast<std::size_t>(filling), part.end - kLeast);
-  if (begin > part.begin && requests[begin].arrival < part.to) {
+  if (begin > part.begin && run.due_of(begin) < part.to) {
     part.begin = begin;
-    part.from = requests[begin].arrival;
+    part.from = run.due_of(begin);
   }
   return part;
 }
 
-MeasuredPart counted_part(std::span<const RequestRecord> all, std::size_t first, const GoodputOptions& options) {
-  return options.count_all ? whole_of(all) : filled_part(all, first, measured_part(all, first, options));
+MeasuredPart counted_part(const RunResult& run, std::size_t first, const GoodputOptions& options) {
+  return options.count_all ? whole_of(run) : filled_part(run, first, measured_part(run, first, options));
 }
 
 std::vector<double> ttft_by_batch(std::span<const RequestRecord> measured) {
@@ -109,21 +113,21 @@ std::vector<double> ttft_by_batch(std::span<const RequestRecord> measured) {
   return out;
 }
 
-// The rate at which the measured requests end: that at which they arrive, unless the last ones stay longer than the
+// The rate at which the measured requests end: that at which they are due, unless the last ones end later after that than the
 // first. What ends within the measured time instead hangs on how many happen to be in the system at its start and its
 // end. Where the last ones stay shorter, the trace has run out: nothing is completed faster than it arrives for long.
-double completed_rate(std::span<const RequestRecord> measured, double span_s) {
-  const std::size_t batch = measured.size() / kStays;
+double completed_rate(const RunResult& run, const MeasuredPart& part) {
+  const std::size_t batch = part.size() / kStays;
   const auto stay = [&](std::size_t first) {
     RunningStats out;
-    for (const RequestRecord& r : measured.subspan(first, batch)) {
-      out.add(seconds(r.finished - r.arrival));
+    for (std::size_t i = first; i < first + batch; ++i) {
+      out.add(seconds(run.requests[i].finished - run.due_of(i)));
     }
     return out.mean();
   };
   // The middles of the first and the last part are all but one part apart.
-  const double longer = (stay(measured.size() - batch) - stay(0)) * kStays / (kStays - 1);
-  return static_cast<double>(measured.size()) / (span_s + std::max(0.0, longer));
+  const double longer = (stay(part.end - batch) - stay(part.begin)) * kStays / (kStays - 1);
+  return static_cast<double>(part.size()) / (part.span_s() + std::max(0.0, longer));
 }
 
 // As benchmarks count: requests over the time from the first arrival to the last answer.
@@ -391,19 +395,19 @@ bool drifts(std::span<const double> series, double max_drift) {
 }
 
 double measured_busy(const RunResult& run, const GoodputOptions& options) {
-  const MeasuredPart part = counted_part(run.requests, run.ramp, options);
+  const MeasuredPart part = counted_part(run, run.ramp, options);
   return stepping_share(run.series, run.gpus, part.from, part.to);
 }
 
 LoadPoint measure_load_point(const RunResult& run, double rate, const GoodputOptions& options, const Backlog& backlog) {
   const std::span<const RequestRecord> all = run.requests;
   const std::size_t first = backlog.requests + backlog.meanwhile + run.ramp;
-  const MeasuredPart part = counted_part(all, first, options);
+  const MeasuredPart part = counted_part(run, first, options);
   const std::span<const RequestRecord> measured = all.subspan(part.begin, part.size());
   LoadPoint probe;
   probe.offered = rate;
   probe.measured_offered = static_cast<double>(part.size()) / part.span_s();
-  probe.completed = options.count_all ? rate_to_last_answer(all) : completed_rate(measured, part.span_s());
+  probe.completed = options.count_all ? rate_to_last_answer(all) : completed_rate(run, part);
   add_latencies(probe, measured);
   const std::vector<double> in_system = concurrency_by_batch(all, part);
   probe.concurrency = mean_of(in_system);

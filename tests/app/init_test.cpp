@@ -72,6 +72,13 @@ TEST_CASE("init --serving writes keys into every section `serving`, as where the
                  {"decode instances: mem_fraction_static is 0.4: 48 of a GPU's 80 GiB are left to CUDA graphs"});
   check_contains(run_epsim(dir, "init --model olmoe-1b-7b --node DGX-H200 --serving mem_fraction_static=").err,
                  {"KEY=VALUE"});
+  // Over what the engine's guides state.
+  REQUIRE(
+      run_epsim(dir,
+                "init --model olmoe-1b-7b --node DGX-H200 --engine trtllm --serving cuda_graph_padding_enabled=false "
+                "-o trt.yaml")
+          .exit_code == 0);
+  check_contains(slurp(dir / "trt.yaml"), {"\n  cuda_graph_padding_enabled: false\n"});
 }
 
 // Its experts take most of 8 H200s: attention on every GPU leaves too little beside them.

@@ -441,9 +441,14 @@ TEST_CASE("SGLang's caches of sparse attention are fp8 on Blackwell") {
 TEST_CASE("prompts go to DP ranks of SGLang's prefill instances at random, in a section of their own or not") {
   const auto routers = [](const std::string& engine, const std::string& serving) {
     std::vector<Router> out;
-    for (const InstancePool& pool : pools_of(
-             left_to(engine, "DGX-H200", "deployment: {prefill: {" + serving + "}, decode: {" + serving + "}}\n"))) {
+    const Scenario s =
+        left_to(engine, "DGX-H200", "deployment: {prefill: {" + serving + "}, decode: {" + serving + "}}\n");
+    for (const InstancePool& pool : pools_of(s)) {
       out.push_back(pool.serving.router);
+    }
+    const Scenario resolved = read_scenario(Config::from_text(s.resolved, "resolved.yaml"), {});
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      CHECK(pools_of(resolved)[i].serving.router == out[i]);
     }
     return out;
   };

@@ -108,6 +108,24 @@ TEST_CASE("resampling keeps or drops conversations as a whole") {
   }
 }
 
+// What all have in common makes no conversation of them, though it is most of every prompt.
+TEST_CASE("resampling draws prompts behind a long shared one each for itself") {
+  RequestOptions o;
+  o.rate_by = RateMethod::kResample;
+  o.rate = RequestsPerSecond(0.5);
+  RequestCollector collector(o, 10);
+  for (std::int64_t i = 0; i < 4000; ++i) {
+    std::vector<std::int64_t> blocks{0, 1, 2, 3, 4, 5, 6, 7};
+    for (std::int64_t own = 0; own <= i % 8; ++own) {
+      blocks.push_back(10 * (i + 1) + own);
+    }
+    collector.add(std::chrono::seconds(i), static_cast<std::int32_t>(10 * blocks.size()), 1, {}, blocks);
+  }
+  // Binomial: mean 2000, deviation sqrt(4000 / 4) = 31.6; 5 of them.
+  const RequestTable t = collector.finish("shared prompt");
+  CHECK(std::abs(static_cast<double>(t.trace.requests.size()) - 2000) < 158);
+}
+
 TEST_CASE("clipped inputs keep the prefix blocks that they touch; too many blocks are refused") {
   RequestOptions o;
   o.max_input_tokens = 25;

@@ -29,8 +29,12 @@ std::size_t content_of(std::size_t place, std::int64_t number, std::size_t reque
   return (place + away) % requests;
 }
 
-// Of each request the first turn of its conversation, itself where it goes on from none: what it has in common with the latest request
-// before that has most in common is at least half of that one's blocks. A prompt that all share is less.
+// Blocks that follow one within a conversation: the next turn's, and those beside it that an unfilled block and an answer
+// written anew leave. What more come after ends a prompt that conversations share.
+constexpr int kMostNext = 3;
+
+// Of each request the first turn of its conversation, itself where it goes on from none. A turn has the blocks of the one before it,
+// but for the last, which that one may not have filled, and more.
 std::vector<std::size_t> first_turns(const RequestTable& table) {
   std::vector<std::size_t> out(table.trace.requests.size());
   std::iota(out.begin(), out.end(), std::size_t{0});
@@ -41,19 +45,31 @@ std::vector<std::size_t> first_turns(const RequestTable& table) {
     const auto first = static_cast<std::size_t>(table.prefix_start[i]);
     return std::span(table.prefix_blocks).subspan(first, static_cast<std::size_t>(table.prefix_start[i + 1]) - first);
   };
-  std::unordered_map<std::int64_t, std::size_t> latest;  // request by block; looked up only
+  struct Block {
+    std::int64_t latest = -1;  // request
+    int next = 0;  // different blocks after it; each stands for all before it, so that it comes after one only
+  };
+  std::unordered_map<std::int64_t, Block> known;  // looked up only
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto blocks = blocks_of(i);
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      if (known.try_emplace(blocks[b]).second && b > 0) {
+        ++known[blocks[b - 1]].next;
+      }
+    }
+  }
   for (std::size_t i = 0; i < out.size(); ++i) {
     const auto blocks = blocks_of(i);
     std::size_t common = blocks.size();
-    while (common > 0 && !latest.contains(blocks[common - 1])) {
+    while (common > 0 && known[blocks[common - 1]].latest < 0) {
       --common;
     }
-    if (common > 0) {
-      const std::size_t before = latest.at(blocks[common - 1]);
-      out[i] = 2 * common >= blocks_of(before).size() ? out[before] : i;
+    if (common > 0 && common < blocks.size() && known[blocks[common - 1]].next <= kMostNext) {
+      const auto before = static_cast<std::size_t>(known[blocks[common - 1]].latest);
+      out[i] = common + 1 >= blocks_of(before).size() ? out[before] : i;
     }
     for (const std::int64_t block : blocks) {
-      latest[block] = i;
+      known[block].latest = static_cast<std::int64_t>(i);
     }
   }
   return out;

@@ -257,6 +257,7 @@ class Run(_Result):
     retried_requests: Optional[int]  # requests
     running_requests: Optional[int]  # requests
     waiting_requests: Optional[int]  # requests
+    turns_waited: Optional[int]  # requests
     completed_input_tokens: Optional[int]  # tokens
     completed_output_tokens: Optional[int]  # tokens
     duration_s: Optional[float]  # s

@@ -150,7 +150,7 @@ std::string sglang_notes(const LaunchedPool& pool) {
 
 std::string sglang_router(std::span<const LaunchedPool> pools) {
   const Router router = pools.front().planned.router,
-               policy = router == Router::kRoundRobin ? router : Router::kCacheAware;
+               policy = router == Router::kRoundRobin || router == Router::kRandom ? router : Router::kCacheAware;
   std::string out = not_the_router(router, policy) + "# the router";
   if (pools.size() > 1) {
     return out + fmt::format(
