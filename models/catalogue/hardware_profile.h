@@ -104,7 +104,7 @@ struct ComputeProfile {
   Efficiency grouped(int hidden, int intermediate, double rows_per_expert) const;
 };
 
-// Collectives of NCCL, then the kernels of DeepEP: normal (notification included) and low latency.
+// Collectives of NCCL, then the kernels of DeepEP: normal (notification included) and low latency; TensorRT-LLM's over NVLink.
 enum class CollectiveKind {
   kAllToAll,
   kAllGather,
@@ -114,11 +114,21 @@ enum class CollectiveKind {
   kDeepEpCombine,
   kDeepEpLowLatencyDispatch,
   kDeepEpLowLatencyCombine,
-  kCustomAllReduce  // the engines' own kernel inside a node, in a CUDA graph
+  kCustomAllReduce,  // the engines' own kernel inside a node, in a CUDA graph
+  kNvlinkOneSidedDispatch,
+  kNvlinkOneSidedCombine
 };
-inline constexpr std::string_view kCollectiveNames[] = {"all_to_all",         "all_gather",        "reduce_scatter",
-                                                        "all_reduce",         "deepep_dispatch",   "deepep_combine",
-                                                        "deepep_ll_dispatch", "deepep_ll_combine", "custom_all_reduce"};
+inline constexpr std::string_view kCollectiveNames[] = {"all_to_all",
+                                                        "all_gather",
+                                                        "reduce_scatter",
+                                                        "all_reduce",
+                                                        "deepep_dispatch",
+                                                        "deepep_combine",
+                                                        "deepep_ll_dispatch",
+                                                        "deepep_ll_combine",
+                                                        "custom_all_reduce",
+                                                        "nvlink_one_sided_dispatch",
+                                                        "nvlink_one_sided_combine"};
 // Every row passes the links twice: to be added up, and handed out.
 constexpr bool is_all_reduce(CollectiveKind kind) {
   return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kCustomAllReduce;

@@ -12,6 +12,8 @@ CollectiveKind collective_of(Transport transport, Direction direction) {
       return dispatch ? CollectiveKind::kDeepEpDispatch : CollectiveKind::kDeepEpCombine;
     case Transport::kDeepEpLowLatency:
       return dispatch ? CollectiveKind::kDeepEpLowLatencyDispatch : CollectiveKind::kDeepEpLowLatencyCombine;
+    case Transport::kNvlinkOneSided:
+      return dispatch ? CollectiveKind::kNvlinkOneSidedDispatch : CollectiveKind::kNvlinkOneSidedCombine;
     case Transport::kAllReduce:
       return CollectiveKind::kAllReduce;
     case Transport::kAllGatherAllReduce:

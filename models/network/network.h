@@ -39,11 +39,12 @@ enum class Transport {
   kDeepEpLowLatency,        // DeepEP's low-latency kernels: one row a (token, expert), no notification ahead
   kAllReduce,               // every token into a buffer of zeros, which is added up over all GPUs, both ways
   kAllGatherAllReduce,      // every token to every GPU, and an all-reduce on the way back
-  kBroadcastAllReduce       // the same by one broadcast a DP rank
+  kBroadcastAllReduce,      // the same by one broadcast a DP rank
+  kNvlinkOneSided           // TensorRT-LLM's kernels over NVLink: one row a GPU, written into its memory
 };
-inline constexpr std::array<std::string_view, 7> kTransportNames = {
-    "nccl_p2p",  "allgather_reducescatter", "deepep_normal",      "deepep_low_latency",
-    "allreduce", "allgather_allreduce",     "broadcast_allreduce"};
+inline constexpr std::array<std::string_view, 8> kTransportNames = {
+    "nccl_p2p",  "allgather_reducescatter", "deepep_normal",       "deepep_low_latency",
+    "allreduce", "allgather_allreduce",     "broadcast_allreduce", "nvlink_one_sided"};
 // The measured kind of collective that a transport's dispatch or combine is.
 CollectiveKind collective_of(Transport transport, Direction direction);
 // How often each row passes its links: an all-reduce adds rows up and then hands the sums out.

@@ -30,7 +30,8 @@ constexpr std::array<int, kTransportNames.size()> kExchange = {
     2,  // dispatch, combine
     5,  // zeros, own rows, all-reduce; all-reduce, own rows
     3,  // all-gather; all-reduce, own rows
-    4   // own rows; all-reduce, own rows, all-reduce in the DP rank; two broadcasts for each DP rank besides
+    4,  // own rows; all-reduce, own rows, all-reduce in the DP rank; two broadcasts for each DP rank besides
+    2   // dispatch, combine
 };
 
 int exchange_kernels(Transport transport, const Parallelism& parallelism) {

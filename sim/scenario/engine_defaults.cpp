@@ -190,8 +190,7 @@ EngineDefault<std::string> default_transport(std::string_view engine, const MoeS
             "vLLM and SGLang (RowParallelLinear), TensorRT-LLM (modules/linear.py): after attention and FFN"};
   }
   const bool deep_ep = dp_ranks > 1 && has_deep_ep(cluster, links) && runs_deep_ep(find_engine(engine), model);
-  const int of_host = cluster.node.gpus_per_host;
-  const bool rack = of_host > 0 && cluster.nodes == 1 && cluster.node.gpus > of_host;
+  const bool rack = has_curve(links.intra, CollectiveKind::kNvlinkOneSidedDispatch) && cluster.nodes == 1;
   const auto rows = find_engine(engine).transports;
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const TransportDefault& r) {
     return (!r.deep_ep || deep_ep) && (!r.decode_only || role == InstanceRole::kDecode) &&

@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
+#include <string_view>
+#include <vector>
 
 #include "models/catalogue/hf_config.h"
 #include "models/catalogue/model_catalogue.h"
 #include "sim/scenario/expert_layout.h"
+#include "sim/scenario/read_deployment.h"
 #include "sim/scenario/read_names.h"
 #include "sim/scenario/root_keys.h"
 
@@ -82,8 +86,10 @@ void read_model(ConfigReader root, Scenario& s) {
 }
 
 void read_kv_type(ConfigReader root, Scenario& s) {
-  ConfigReader in = root.section(kRootKeys["model"]), serving = root.section(kRootKeys["serving"]);
-  const std::string_view sparse_fp8 = read_engine_profile(serving).sparse_fp8_cache;
+  ConfigReader in = root.section(kRootKeys["model"]);
+  const std::vector<const EngineProfile*> engines = serving_engines(root);
+  const bool all = std::ranges::none_of(engines, [](const EngineProfile* e) { return e->sparse_fp8_cache.empty(); });
+  const std::string_view sparse_fp8 = all ? engines.front()->sparse_fp8_cache : std::string_view();
   DataType cache = s.model.bytes_per_kv == bytes_of(DataType::kFp8) ? DataType::kFp8 : DataType::kBf16;
   std::string source = cache == DataType::kBf16 ? "" : s.model.source;
   if (s.model.attention.indexer.heads > 0 && !sparse_fp8.empty() && s.cluster.node.gpu.fp4_peak.count() > 0) {

@@ -26,6 +26,17 @@ inline constexpr auto kNames<Dedup> =
 
 namespace {
 
+enum class RowType { kBf16, kFp8, kNvfp4 };
+
+}  // namespace
+
+template <>
+inline constexpr auto kNames<RowType> =
+    choice<RowType>({{"bf16", RowType::kBf16}, {"fp8", RowType::kFp8}, {"nvfp4", RowType::kNvfp4}});
+
+namespace {
+
+constexpr double kFp4Block = 16;      // elements of an nvfp4 row that share a scale of a byte
 constexpr double kScaledBlock = 128;  // elements of a row that share a scale, in DeepEP and in SGLang's quantisation
 constexpr double kScaleBytes = 4;     // float32
 constexpr double kLowLatencyHeader = 16;  // DeepEP internode_ll.cu: an int4 with the row's source, ahead of each row
@@ -66,6 +77,10 @@ constexpr TransportEntry kTransports[] = {
     {kTransportNames[6], "a broadcast of every DP rank by each of its GPUs, and an all-reduce back",
      "any GPUs and network; vLLM v0.9 and v0.10 ('naive')",
      "vLLM v0.9.2 distributed/device_communicators/all2all.py (NaiveAll2AllManager), envs.py (VLLM_ALL2ALL_BACKEND)"},
+    {kTransportNames[7],
+     "TensorRT-LLM's kernels over NVLink: a row a (token, GPU) into the receiver's memory, added up by the sender",
+     "GB200 and GB300 racks; TensorRT-LLM",
+     "TensorRT-LLM 1.2 modules/fused_moe/communication/communication_factory.py (NVLinkOneSided)"},
     {"deepep_auto", "deepep_normal for steps with prompts, deepep_low_latency for the others",
      "as the two; SGLang's --deepep-mode auto", "SGLang layers/moe/ep_moe/token_dispatcher.py (DeepEPMode.resolve)"},
     {"allgather_auto", "allreduce for steps with prompts, allgather_reducescatter for the others",
@@ -133,9 +148,10 @@ constexpr KeyTable kDispatchKeys({
      key::by("the engine's on this network; in a pool the scenario's"), "Library that exchanges tokens."},
     {"dedup", key::one_of<Dedup>(), key::by("the transport's own way"),
      "Whether a token with several experts on one GPU or node is sent there once."},
-    {"dispatch_dtype", key::one_of<DataType>(), key::by("fp8 for fp8 models over DeepEP, else bf16"),
+    {"dispatch_dtype", key::one_of<RowType>(),
+     key::by("fp8 for fp8 models over DeepEP, nvfp4 for fp4 models with TensorRT-LLM, else bf16"),
      "Data type of tokens on their way to experts."},
-    {"combine_dtype", key::one_of<DataType>(), key::by("bf16; in a pool the scenario's"),
+    {"combine_dtype", key::one_of<RowType>(), key::by("bf16; in a pool the scenario's"),
      "Data type of tokens on their way back."},
     {"exchange_counts", key::flag(), key::by("true for nccl_p2p"), "Exchange token counts before each dispatch."},
     {"capacity_factor", key::number(Bound::kPositive), key::by("no limit; in a pool the scenario's"),
@@ -176,7 +192,8 @@ class DispatchReader {
         transport_(transport),
         model_(site.model),
         node_(site.cluster.node),
-        compute_(site.compute) {}
+        compute_(site.compute),
+        fp4_rows_(site.fp4_rows) {}
 
   DispatchOptions read(const FabricOptions& fabric, NetworkModel model) {
     const auto name = other_or(kDispatchKeys["transport"], transport_.value, transport_.source);
@@ -203,9 +220,16 @@ class DispatchReader {
     const bool stated = other_ && other_->in.has(std::string(key.name));
     return in_.read<T>(key, stated ? other_->in.read<T>(key) : fallback, stated ? "the scenario's dispatch" : source);
   }
-  double element_bytes(const Key& key, bool fp8, const std::string& source) {
-    const DataType type = other_or(key, fp8 ? DataType::kFp8 : DataType::kBf16, source);
-    return type == DataType::kBf16 ? 2.0 : 1.0 + kScaleBytes / kScaledBlock;
+  double element_bytes(const Key& key, RowType usual, const std::string& source) {
+    switch (other_or(key, usual, source)) {
+      case RowType::kFp8:
+        return 1.0 + kScaleBytes / kScaledBlock;
+      case RowType::kNvfp4:
+        return 0.5 + 1.0 / kFp4Block;
+      case RowType::kBf16:
+        break;
+    }
+    return 2.0;
   }
   // A key that transports have values of their own for: the other section's where it has the same transport.
   template <class T>
@@ -220,15 +244,19 @@ class DispatchReader {
       in_.check(!given, "dedup", name + " sends every token to every GPU: there is nothing to send once.");
       return *all;
     }
-    const Dedup fixed = transport == Transport::kDeepEpNormal ? Dedup::kNode
-                        : transport == Transport::kNcclP2p    ? Dedup::kGpu
-                                                              : Dedup::kNone;
+    const Dedup fixed = transport == Transport::kDeepEpNormal                                         ? Dedup::kNode
+                        : transport == Transport::kNcclP2p || transport == Transport::kNvlinkOneSided ? Dedup::kGpu
+                                                                                                      : Dedup::kNone;
     const bool several = find_auto(name) != nullptr;
     in_.check(!several || !given, "dedup", name + " has its own way; leave dedup out.");
     const Dedup chosen = several ? fixed : in_.read<Dedup>(kDispatchKeys["dedup"], given.value_or(fixed));
     in_.check(transport == Transport::kNcclP2p || chosen == fixed, "dedup",
               fmt::format("{} has its own way, which is '{}'; leave dedup out.", name, name_of(fixed)));
     return chosen;
+  }
+
+  static bool is_sum(Transport transport) {
+    return collective_of(transport, Direction::kCombine) == CollectiveKind::kAllReduce;
   }
 
   bool pxn(Transport transport, const std::string& name) {
@@ -256,11 +284,19 @@ class DispatchReader {
     out.dedup = dedup(transport, name);
     const bool deep_ep = transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency;
     const bool fp8 = deep_ep && model_.weight_bytes(WeightsOf::kFfn) < 2;
-    out.dispatch_bytes =
-        element_bytes(kDispatchKeys["dispatch_dtype"], fp8, fp8 ? "DeepEP dispatches fp8 models in fp8 (README)" : "");
-    out.combine_bytes = element_bytes(kDispatchKeys["combine_dtype"], false, "");
+    const bool fp4 =
+        fp4_rows_ && !deep_ep && !is_sum(transport) && model_.weights_of(WeightsOf::kExperts) == WeightType::kFp4;
+    out.dispatch_bytes = element_bytes(kDispatchKeys["dispatch_dtype"],
+                                       fp8   ? RowType::kFp8
+                                       : fp4 ? RowType::kNvfp4
+                                             : RowType::kBf16,
+                                       fp8   ? "DeepEP dispatches fp8 models in fp8 (README)"
+                                       : fp4 ? "TensorRT-LLM quantises fp4 models' tokens first (fused_moe_cutlass.py, "
+                                               "run_post_quant_allgather)"
+                                             : "");
+    out.combine_bytes = element_bytes(kDispatchKeys["combine_dtype"], RowType::kBf16, "");
     in_.check(!deep_ep || out.combine_bytes == 2.0, "combine_dtype", "DeepEP combines in bf16.");
-    const bool sums = collective_of(transport, Direction::kCombine) == CollectiveKind::kAllReduce;
+    const bool sums = is_sum(transport);
     in_.check(!sums || out.dispatch_bytes == 2.0, "dispatch_dtype", name + " moves tokens in bf16, both ways.");
     in_.check(!sums || out.combine_bytes == 2.0, "combine_dtype", name + " moves tokens in bf16, both ways.");
     if (transport == Transport::kDeepEpLowLatency) {
@@ -310,6 +346,7 @@ class DispatchReader {
   const MoeSpec& model_;
   const NodeSpec& node_;
   const ComputeProfile& compute_;
+  bool fp4_rows_;
 };
 
 FabricOptions read_fabric(ConfigReader& cluster_section, const ClusterSpec& cluster) {

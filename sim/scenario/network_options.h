@@ -44,6 +44,7 @@ struct DispatchSite {
   const NetworkProfile& network;
   const ComputeProfile& compute;
   const MoeSpec& model;
+  bool fp4_rows = false;  // EngineProfile's
 };
 
 // Sections `network` and `dispatch` of `root`. Builds the network once, so that a topology that does not connect its

@@ -120,8 +120,9 @@ InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, co
   }
   read_sharding(root, in, find_engine(named), pool.parallelism);
   pool.dispatch =
-      read_pool_dispatch(root, in.section(kPoolKeys["dispatch"]), {pool.cluster, s.network, s.compute, s.model},
-                         s.dispatch, default_transport(named, s.model, pool.cluster, s.network, dp_ranks, role));
+      read_pool_dispatch(root, in.section(kPoolKeys["dispatch"]),
+                         {pool.cluster, s.network, s.compute, s.model, find_engine(named).fp4_rows}, s.dispatch,
+                         default_transport(named, s.model, pool.cluster, s.network, dp_ranks, role));
   EngineMemory engine;
   if (has_serving) {
     const bool stated = in.has("static_fraction") || s.memory.account == MemoryAccount::kPlain;
@@ -177,6 +178,26 @@ bool has_pools(ConfigReader& root) {
   return in.has("prefill") || in.has("decode");
 }
 
+std::vector<const EngineProfile*> serving_engines(ConfigReader& root) {
+  ConfigReader serving = root.section(kRootKeys["serving"]);
+  const EngineProfile& scenarios = read_engine_profile(serving);
+  if (!has_pools(root)) {
+    return {&scenarios};
+  }
+  std::vector<const EngineProfile*> out;
+  for (const Key& key : {kDeploymentKeys["prefill"], kDeploymentKeys["decode"]}) {
+    ConfigReader pool = root.section(kRootKeys["deployment"]).section(key);
+    if (!pool.has("serving")) {  // asking for the section would make it one of the resolved scenario's
+      out.push_back(&scenarios);
+      continue;
+    }
+    ConfigReader own = pool.section(kPoolKeys["serving"]);
+    default_engine(own, std::string(scenarios.name));
+    out.push_back(&read_engine_profile(own));
+  }
+  return out;
+}
+
 namespace {
 
 // Settings of `serving` that the pool's own section hides and does not have.
@@ -201,7 +222,7 @@ DeploymentOptions read_deployment(ConfigReader& root, const Scenario& s) {
   ConfigReader in = root.section(kRootKeys["deployment"]);
   DeploymentOptions out;
   out.router = or_engine(in, kDeploymentKeys["router"],
-                         find_engine(s.serving.engine).instance_router(s.requests.prefixes.known()));
+                         serving_engines(root).front()->instance_router(s.requests.prefixes.known()));
   out.retry_limit = in.read<int>(kDeploymentKeys["retry_limit"]);
   read_after_loss(in, out);
   if (!has_pools(root)) {

@@ -263,9 +263,10 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
   EngineSettings engine;
   sections.read("dispatch", {"parallelism", "serving", "network"}, [&] {
     ConfigReader serving = root.section(kRootKeys["serving"]);
-    s.dispatch = read_dispatch(root, {s.cluster, s.network, s.compute, s.model}, s.dispatch.network.fabric,
-                               default_transport(read_engine_profile(serving).name, s.model, s.cluster, s.network,
-                                                 s.parallelism.dp_ranks(), InstanceRole::kWhole));
+    const EngineProfile& profile = read_engine_profile(serving);
+    s.dispatch = read_dispatch(
+        root, {s.cluster, s.network, s.compute, s.model, profile.fp4_rows}, s.dispatch.network.fabric,
+        default_transport(profile.name, s.model, s.cluster, s.network, s.parallelism.dp_ranks(), InstanceRole::kWhole));
   });
   sections.read("serving", {"dispatch"}, [&] {
     ConfigReader serving = root.section(kRootKeys["serving"]);

@@ -87,7 +87,7 @@ struct TransportDefault {
   bool decode_only;  // for decode instances
   const char *transport, *source;
   bool one_rank = false;  // for instances of one DP rank
-  bool rack = false;      // for instances on several hosts that NVLink joins
+  bool rack = false;      // for GPUs of one rack, whose links were measured with it
 };
 
 // How weights that all ranks have are held where the user does not say, with several DP ranks.
@@ -138,6 +138,7 @@ struct EngineProfile {
   EngineDefault<std::int64_t> shared_stream_tokens = {0, "one stream for all experts"};
   EngineDefault<std::int64_t> shared_stream_with_deep_ep = {0, "DeepEP's layers have one stream for all experts"};
   bool shared_stream_by_rank = false;
+  bool fp4_rows = false;  // sends tokens of fp4 models in nvfp4
   // Of each request outside the scheduler before its first token is out.
   EngineDefault<Seconds> request_time = {Seconds(0), "no public figure of this version"};
   // Of the tokenizer, for each token of a prompt.

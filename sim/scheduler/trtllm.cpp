@@ -21,13 +21,11 @@ namespace {
 constexpr TransportDefault kTrtllmTransports[] = {
     {false, false, "allreduce",
      "TensorRT-LLM with one DP rank (models/modeling_deepseekv3.py: after attention, and after the experts)", true},
-    {true, false, "deepep_auto",
-     "DeepEP's kernels stand in for TensorRT-LLM's over NVLink (modules/fused_moe: AlltoallMethodType.MNNVL, with "
-     "attention DP on one NVLink domain of several nodes)",
+    {false, false, "nvlink_one_sided",
+     "TensorRT-LLM with attention DP on Grace (fused_moe/communication/communication_factory.py: NVLinkOneSided first)",
      false, true},
     {false, false, "allgather_reducescatter",
-     "TensorRT-LLM with attention DP (modules/fused_moe: AlltoallMethodType.NotEnabled but on one NVLink domain of "
-     "several nodes)"}};
+     "TensorRT-LLM with attention DP (modules/fused_moe: AlltoallMethodType.NotEnabled without MNNVL)"}};
 
 // NVIDIA's deployment guides and recipes all have it: otherwise DP ranks seldom decode in CUDA graphs.
 constexpr std::string_view kRecipe[] = {"cuda_graph_padding_enabled: true"};
@@ -53,7 +51,8 @@ EngineProfile trtllm_1_x() {
       .partial_ep = true,
       .one_or_all_tp = true,
       .shared_stream_tokens = kSharedStream,
-      .shared_stream_with_deep_ep = kSharedStream,  // for whose exchange DeepEP's stands in
+      .shared_stream_with_deep_ep = kSharedStream,
+      .fp4_rows = true,
       .token_time = kHuggingFaceTokenizer,
       .own_rebalance =
           "TensorRT-LLM's load balancer loads experts from the hosts' memory, some layers in every iteration, which is "

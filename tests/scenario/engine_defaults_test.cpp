@@ -73,7 +73,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 }  // namespace
 
-TEST_CASE("TensorRT-LLM's tokens: an all-to-all where NVLink joins several hosts, else an all-gather") {
+TEST_CASE("TensorRT-LLM's tokens: an all-to-all over the NVLink of a rack, else an all-gather") {
   const NodeEntry rack = find_node("GB200-NVL72"), box = find_node("DGX-B300");
   const MoeSpec moe = find_model("DeepSeek-R1");
   const auto transport = [&](const NodeEntry& node, int gpus, int dp_ranks) {
@@ -81,8 +81,8 @@ TEST_CASE("TensorRT-LLM's tokens: an all-to-all where NVLink joins several hosts
     cluster.node.gpus = gpus;
     return default_transport("trtllm_1_x", moe, cluster, node.network, dp_ranks, InstanceRole::kWhole).value;
   };
-  CHECK(transport(rack, 64, 64) == "deepep_auto");
-  CHECK(transport(rack, 4, 4) == "allgather_reducescatter");  // of one tray
+  CHECK(transport(rack, 64, 64) == "nvlink_one_sided");
+  CHECK(transport(rack, 4, 4) == "nvlink_one_sided");  // of one tray, too
   CHECK(transport(box, 8, 8) == "allgather_reducescatter");
   CHECK(transport(rack, 8, 1) == "allreduce");
 }
@@ -415,9 +415,9 @@ TEST_CASE("shared experts have a stream of their own where the engine gives them
   CHECK(tokens(left_to("sglang_0_5", "p4de.24xlarge")) == 1024);  // DUAL_STREAM_TOKEN_THRESHOLD
   CHECK(tokens(left_to("sglang_0_5", "DGX-H200")) == 0);          // DeepEP
   CHECK(tokens(left_to("trtllm_1_x", "DGX-H200")) == 1'000'000);
-  // DeepEP stands in for kernels of its own.
-  CHECK(tokens(small({"cluster={node: GB200-NVL72, nodes: 1, gpus_per_node: 16}", "parallelism={attention_tp: 1}",
-                      "serving={engine: trtllm_1_x}", "dispatch={}"})) == 1'000'000);
+  // Behind DeepEP, too.
+  CHECK(tokens(small({"cluster={node: GB200-NVL72, nodes: 1, gpus_per_node: 4}", "parallelism={attention_tp: 1}",
+                      "serving={engine: trtllm_1_x}", "dispatch={transport: deepep_low_latency}"})) == 1'000'000);
   CHECK(tokens(left_to("vllm_v1", "DGX-H200")) == 0);
   const Scenario vllm = left_to("vllm_0_14", "DGX-H200");
   CHECK(tokens(vllm) == 256);  // VLLM_SHARED_EXPERTS_STREAM_TOKEN_THRESHOLD, of a rank's own tokens
@@ -435,6 +435,15 @@ TEST_CASE("SGLang's caches of sparse attention are fp8 on Blackwell") {
   CHECK(bytes("DGX-H200", "deepseek-v3.2", "sglang_0_5") == 2);
   CHECK(bytes("p6-b200.48xlarge", "deepseek-v3.2", "vllm_0_14") == 2);
   CHECK(bytes("p6-b200.48xlarge", "deepseek-r1", "sglang_0_5") == 2);
+  // Pools' own engines count, and the scenario's, SGLang, for a pool without one.
+  const auto pools = [](const std::string& decode) {
+    return small({"cluster={node: p6-b200.48xlarge, nodes: 2}", "model={architecture: deepseek-v3.2, dtype: fp8}",
+                  "dispatch={}", "serving={engine: sglang_0_5}",
+                  "deployment={prefill: {serving: {engine: vllm_0_14}}, decode: {serving: {" + decode + "}}}"})
+        .model.bytes_per_kv;
+  };
+  CHECK(pools("engine: vllm_0_14") == 2);
+  CHECK(pools("engine: sglang_0_5") == 2);  // one cache for both
 }
 
 // sglang pull request 16110: bootstrap_room % dp_size; the room is drawn.
