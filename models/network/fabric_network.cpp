@@ -162,19 +162,19 @@ void FabricNetwork::count(const TrafficMatrix& traffic, Bytes row, std::vector<d
   }
 }
 
-// Every GPU's part of the buffer goes to each node once, to the GPU of the sender's index, and from there to all
-// others.
+// As NCCL's rings, one for each GPU index, that pass through the nodes in order: a GPU sends on all parts of its index but those that
+// the next node brings. So every node's NICs carry the buffer once, and so does a leaf's way up. What has come to a node
+// goes from there to its other GPUs.
 void FabricNetwork::price_gather() {
   const int gpus = topology_.gpus(), per_node = cluster_.node.gpus;
   TrafficMatrix traffic;
   traffic.clear(shape_of(cluster_));
-  for (int from = 0; from < gpus; ++from) {
-    for (int first = 0; first < gpus; first += per_node) {
-      const int landing = first + from % per_node;
-      traffic.add(from, landing, 1.0);
-      for (int to = first; to < first + per_node; ++to) {
-        traffic.add(landing, to, 1.0);
-      }
+  const double nodes = cluster_.nodes;
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    traffic.add(gpu, (gpu + per_node) % gpus, nodes - 1);
+    const int first = gpu - gpu % per_node;
+    for (int to = first; to < first + per_node; ++to) {
+      traffic.add(gpu, to, nodes);
     }
   }
   const std::vector<double> carried = carried_by(traffic.pairs(), Bytes(1.0 / gpus), true);

@@ -7,7 +7,7 @@
 //            With `pxn`, routes between nodes go by relays, and a flow has one rate all along its route.
 //            A GPU's own bytes out take what the links of the first half of their routes are busy, those in what the
 //            second half is (the middle link counts for both, a relay's links for out), with max_min until its last flow
-//            ends. All-gathers over all GPUs take what the busiest link of each tier does.
+//            ends. All-gathers over all GPUs, rings through the nodes, take what the busiest link of each tier does.
 //   Ignores: adaptive routing, packets, what a curve measured on one fabric says about another: an oversubscribed spine
 //            is priced with the NICs' efficiency.
 //   Cost   : O(GPUs squared x links of a route) an exchange; max_min as its own header says.
