@@ -127,6 +127,9 @@ StepCost Instance::price(Ticks now, const StepCost& waited, Ticks since, const R
     add_declared(cost, LayerPart::kHost, wait);
   }
   add_declared(cost, LayerPart::kOther, declared_gap(spec_.options, replayed));
+  if (!replayed && spec_.options.graphs.enabled && kind_of(batches_) == StepKind::kDecode) {
+    totals_.eager_decodes += cost.total;
+  }
   check_cost(cost);
   if (!(cost.total < to_seconds(kLastTime - now))) {
     throw RunFailed("The run passes 106 days of simulated time, the most that picoseconds in 64 bits can count.");

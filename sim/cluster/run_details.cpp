@@ -314,6 +314,26 @@ std::string coarse_rows(const Scenario& s, std::span<const StepTotals> totals) {
                    row, tokens / steps);
 }
 
+// Decode steps that CUDA graphs were to hold and did not. "" where they are few.
+std::string eager_decodes(const GraphOptions& graphs, const InstanceTotals& totals) {
+  constexpr double kFew = 0.1;
+  const double share = totals.eager_decodes / totals.by_kind[static_cast<std::size_t>(StepKind::kDecode)].time.total;
+  if (!(share > kFew)) {
+    return "";
+  }
+  const bool one_rank = graphs.size == GraphSize::kMax,
+             too_large = one_rank && totals.most_decodes > graphs.sizes.back();
+  const std::string reason =
+      !graphs.pad && !too_large ? "only batches of a captured size are replayed, since padding is off"
+      : graphs.alike && !too_large
+          ? "only those are replayed in which all DP ranks decode as many sequences"
+          : fmt::format("graphs are captured for up to {} tokens {}{}", graphs.sizes.back(),
+                        one_rank ? "a DP rank" : "of all DP ranks",
+                        one_rank ? fmt::format(", and steps had up to {}", totals.most_decodes) : "");
+  return fmt::format("{:.0f} % of the time of decode steps was spent outside CUDA graphs, kernel by kernel: {}.",
+                     100 * share, reason);
+}
+
 void warn_of_outcome(const Scenario& s, std::span<ServedInstance> instances, std::span<const StepTotals> totals,
                      RunResult& result) {
   std::vector<std::string>& out = result.warnings;
@@ -339,6 +359,13 @@ void warn_of_outcome(const Scenario& s, std::span<ServedInstance> instances, std
         "requests: {:.0f} % of the turns were due before the answer before them had ended, and came with its "
         "end: fewer requests/s arrive than the conversations would send.",
         100 * waited));
+  }
+  for (std::size_t i = 0; i < instances.size(); ++i) {
+    const std::string eager = eager_decodes(instances[i].prepared->pool.serving.graphs, result.instances[i]);
+    if (!eager.empty()) {
+      out.push_back(eager);
+      break;
+    }
   }
   const InstancePool& decoders = instances.back().prepared->pool;
   std::int64_t most = 0;

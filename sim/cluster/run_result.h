@@ -55,6 +55,7 @@ struct InstanceTotals {
   StepsByKind by_kind{};
   int gpus = 0;
   std::int64_t most_decodes = 0;  // rows of a DP rank in a step without prompts, padding included
+  Seconds eager_decodes{};        // of such steps, those that no CUDA graph held though graphs are on
 };
 
 // Prompts that went from prefill to decode instances.
