@@ -192,6 +192,16 @@ TEST_CASE("traces of another model, and rows that overload an expert, are refuse
   const auto source = source_of(folder / "over.h5", "variation: replay");
   CHECK(contains(message([&] { source->draw(0, std::vector<std::int64_t>{1}, out); }),
                  "load row 0: an expert takes 1.5 assignments per token"));
+  {
+    TraceFileWriter writer(folder / "absent.h5");
+    writer.begin(info_of(kModel), 1);
+    writer.loads({std::vector<double>{1, 1, 1, 1, 0, 0, 0, 0}, std::vector<std::int64_t>{2}});
+    writer.commit();
+  }
+  Config config = Config::from_text("{kind: trace_file}", "loads.yaml");
+  config.set("path=" + (folder / "absent.h5").string());
+  ConfigReader in = config.root();
+  CHECK(contains(message([&] { read_load_window(in, kModel, Seed{1}); }), "all rows of layer 2 are zero"));
 }
 
 }  // namespace

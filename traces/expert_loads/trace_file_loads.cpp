@@ -1,6 +1,9 @@
 // Expert loads from a trace in the project's own format (FORMAT.md).
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "sim/core/refuse.h"
 #include "sim/domain/affinity.h"
 #include "traces/expert_loads/load_sources.h"
 #include "traces/expert_loads/replay_load_source.h"
@@ -56,6 +59,11 @@ LoadWindow make_trace_window(ConfigReader& in, const MoeSpec& model, Seed) {
   const File file = open_file(in);
   const std::shared_ptr<const LoadRows> rows = open_rows(file, in, model);
   LoadWindow window = window_of(*rows, in.read<bool>(kTraceKeys["batches"]));
+  for (int l = 0; l < window.layers(); ++l) {
+    refuse_if(!(window.total(l) > 0), {file->name(), 0, ""},
+              fmt::format("all rows of layer {} are zero; a MoE layer of {} has loads.",
+                          file->info().layer_numbers[static_cast<std::size_t>(l)], model.name));
+  }
   const std::int64_t in_steps = rows->rows() * rows->tokens_of_row();
   window.set_affinity(affinity_of(*file, in_steps > 0 ? in_steps : file->token_count()));
   return window;
