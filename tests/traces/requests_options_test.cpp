@@ -108,6 +108,27 @@ TEST_CASE("resampling keeps or drops conversations as a whole") {
   }
 }
 
+// 400 conversations of two turns, the first of which was sent twice.
+TEST_CASE("resampling keeps a turn that was sent again with its conversation") {
+  RequestOptions o;
+  o.rate_by = RateMethod::kResample;
+  o.rate = RequestsPerSecond(0.5);
+  RequestCollector collector(o, 10);
+  for (std::int64_t i = 0; i < 1200; ++i) {
+    const std::int64_t own = 10 * (i / 3 + 1);
+    std::vector<std::int64_t> blocks{0, own, own + 1};
+    if (i % 3 == 2) {
+      blocks.push_back(own + 2);
+    }
+    collector.add(std::chrono::seconds(i), static_cast<std::int32_t>(10 * blocks.size()), 1, {}, blocks);
+  }
+  const RequestTable t = collector.finish("sent again");
+  REQUIRE(t.trace.requests.size() % 3 == 0);
+  for (std::size_t i = 0; i < t.trace.requests.size(); i += 3) {
+    CHECK(test::blocks_of(t, i)[1] == test::blocks_of(t, i + 2)[1]);
+  }
+}
+
 // What all have in common makes no conversation of them, though it is most of every prompt.
 TEST_CASE("resampling draws prompts behind a long shared one each for itself") {
   RequestOptions o;

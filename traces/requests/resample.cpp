@@ -34,7 +34,7 @@ std::size_t content_of(std::size_t place, std::int64_t number, std::size_t reque
 constexpr int kMostNext = 3;
 
 // Of each request the first turn of its conversation, itself where it goes on from none. A turn has the blocks of the one before it,
-// but for the last, which that one may not have filled, and more.
+// but for the last, which that one may not have filled, and more, or is sent again.
 std::vector<std::size_t> first_turns(const RequestTable& table) {
   std::vector<std::size_t> out(table.trace.requests.size());
   std::iota(out.begin(), out.end(), std::size_t{0});
@@ -47,6 +47,7 @@ std::vector<std::size_t> first_turns(const RequestTable& table) {
   };
   struct Block {
     std::int64_t latest = -1;  // request
+    int ends = 0;              // requests whose last it is
     int next = 0;  // different blocks after it; each stands for all before it, so that it comes after one only
   };
   std::unordered_map<std::int64_t, Block> known;  // looked up only
@@ -57,6 +58,9 @@ std::vector<std::size_t> first_turns(const RequestTable& table) {
         ++known[blocks[b - 1]].next;
       }
     }
+    if (!blocks.empty()) {
+      ++known[blocks.back()].ends;
+    }
   }
   for (std::size_t i = 0; i < out.size(); ++i) {
     const auto blocks = blocks_of(i);
@@ -64,9 +68,10 @@ std::vector<std::size_t> first_turns(const RequestTable& table) {
     while (common > 0 && known[blocks[common - 1]].latest < 0) {
       --common;
     }
-    if (common > 0 && common < blocks.size() && known[blocks[common - 1]].next <= kMostNext) {
+    if (common > 0 && known[blocks[common - 1]].next <= kMostNext) {
       const auto before = static_cast<std::size_t>(known[blocks[common - 1]].latest);
-      out[i] = common + 1 >= blocks_of(before).size() ? out[before] : i;
+      const bool again = common == blocks.size() && known[blocks.back()].ends <= kMostNext;  // or all send it
+      out[i] = common + 1 >= blocks_of(before).size() && (again || common < blocks.size()) ? out[before] : i;
     }
     for (const std::int64_t block : blocks) {
       known[block].latest = static_cast<std::int64_t>(i);
