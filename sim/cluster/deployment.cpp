@@ -115,7 +115,9 @@ std::size_t Deployment::pick(std::span<const std::size_t> among, std::size_t& ne
     return chosen;
   }
   if (rule == Router::kRandom) {
-    return among[pick_random(Seed{specs_.front().options.seed}, "router.instances", among.size(), request)];
+    const bool decode = specs_[among.front()].options.role == InstanceRole::kDecode;
+    return among[pick_random(Seed{specs_.front().options.seed}, decode ? "router.decoders" : "router.instances",
+                             among.size(), request)];
   }
   std::vector<RouterChoice> choices;
   for (const std::size_t i : among) {

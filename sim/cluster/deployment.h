@@ -83,6 +83,7 @@ class Deployment {
   void send_next(std::int64_t requests);
   bool has_ended(std::int32_t request) const;
   void send_turns();
+  Ticks earliest(std::int32_t turn) const;
   void expect_step(std::size_t instance);
   void expect_weights(std::size_t instance);
   void pass_without_step(std::size_t instance);

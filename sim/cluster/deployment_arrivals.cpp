@@ -1,5 +1,6 @@
 // How requests come to a deployment: from the trace or from clients of a closed loop, past what each takes outside the
 // scheduler, to an instance.
+#include <algorithm>
 #include <iterator>
 
 #include "sim/cluster/deployment.h"
@@ -72,12 +73,19 @@ bool Deployment::has_ended(std::int32_t request) const {
   return state == RequestState::kCompleted || state == RequestState::kFailed;
 }
 
+// A turn comes as long after the one before it as the trace has it, and not before that one's answer.
+Ticks Deployment::earliest(std::int32_t turn) const {
+  const auto before = static_cast<std::size_t>(turn_before_[static_cast<std::size_t>(turn)]);
+  return result_.requests[before].arrival + (result_.due[static_cast<std::size_t>(turn)] - result_.due[before]);
+}
+
 // Turns whose answer before has come since.
 void Deployment::send_turns() {
   for (const std::int32_t request : ended_) {
     const auto [first, last] = waiting_turns_.equal_range(request);
     for (auto turn = first; turn != last; ++turn) {
-      queue_.push(now_, Phase::Arrive, RequestArrived{turn->second, true});
+      result_.turns_waited += now_ > earliest(turn->second) ? 1 : 0;
+      queue_.push(std::max(now_, earliest(turn->second)), Phase::Arrive, RequestArrived{turn->second, true});
     }
     waiting_turns_.erase(first, last);
   }
@@ -90,7 +98,10 @@ void Deployment::on(const RequestArrived& event) {
     const std::int32_t before = turn_before_.empty() ? -1 : turn_before_[static_cast<std::size_t>(event.request)];
     if (before >= 0 && !has_ended(before)) {
       waiting_turns_.emplace(before, event.request);
-      ++result_.turns_waited;
+      return;
+    }
+    if (before >= 0 && earliest(event.request) > now_) {
+      queue_.push(earliest(event.request), Phase::Arrive, RequestArrived{event.request, true});
       return;
     }
   }

@@ -296,7 +296,7 @@ std::string cost_note(const LoadPoint& probe, const std::string& policy, std::si
                       const GoodputOptions& o) {
   constexpr std::int64_t kMany = 8000;
   // Twice as many as a steady state asks for: the verdict does.
-  const bool for_verdict = static_cast<double>(probe.requests) > 2 * o.min_requests_ratio * probe.concurrency;
+  const bool for_verdict = static_cast<double>(probe.requests) > 2 * o.min_requests_ratio * probe.outstanding;
   if (!o.slo.any() || probe.requests < kMany || !for_verdict) {
     return "";
   }

@@ -61,9 +61,8 @@ constexpr KeyTable kKeys({
      "Time of each request outside the scheduler before its first token: HTTP, messages, detokenizer."},
     {"token_time", key::time(), key::by("the engine's"), "Time of the tokenizer for each token of a prompt."},
     {"shared_stream_tokens", key::whole(), key::by("the engine's"),
-     "Graph-replayed decode steps of up to this many tokens (with vLLM of a DP rank, else of the instance) overlap "
-     "shared "
-     "experts with gate and routed experts."},
+     "Graph-replayed decode steps of up to this many tokens (vLLM: of a DP rank) overlap shared experts with gate and "
+     "routed ones."},
     {"graph_gap", key::time(), key::is(Seconds(0)), "Time added to steps replayed from a CUDA graph."},
     {"eager_gap", key::time(), key::is(Seconds(0)), "Time added to steps without a CUDA graph."},
     {"scheduler_gap", key::time(), key::is(Seconds(0)),

@@ -37,7 +37,8 @@ std::size_t pick_even(std::span<const RouterChoice> choices) {
 std::size_t pick_cached(std::span<const RouterChoice> choices, std::int64_t input_tokens) {
   const auto requests = [](const RouterChoice& c) { return c.load.requests(); };
   const std::size_t least = first_least(choices, requests);
-  const std::size_t cached = first_least(choices, [](const RouterChoice& c) { return -c.cached_tokens; });
+  const std::size_t cached =
+      first_least(choices, [](const RouterChoice& c) { return std::pair(-c.cached_tokens, c.load.requests()); });
   const std::int64_t most_loaded = requests(*std::ranges::max_element(choices, {}, requests));
   const std::int64_t least_loaded = requests(choices[least]);
   const bool balanced = most_loaded - least_loaded <= kBalanceDifference ||
@@ -93,7 +94,7 @@ std::size_t RequestRouter::pick(std::span<const std::unique_ptr<Scheduler>> rank
     }
   }
   if (rule_ == Router::kRandom) {
-    return alive_[pick_random(seed_, "router.ranks", alive_.size(), request)];
+    return alive_[pick_random(seed_, stream_, alive_.size(), request)];
   }
   return alive_[pick_choice(rule_, choices_, ranks[0]->input_tokens(request))];
 }

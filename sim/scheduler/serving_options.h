@@ -27,7 +27,7 @@ inline constexpr std::string_view kInstanceRoleNames[] = {"whole", "prefill", "d
 // Which DP rank takes an arriving request.
 enum class Router {
   kRoundRobin,  // in order of arrival
-  // The rank with the lowest 4 x waiting + running requests; ties: the next in turn. vLLM v0.14, v1/engine/core_client.py
+  // The rank with the lowest 4 x waiting + running requests; ties: the next DP rank in turn, the first instance. vLLM v0.14, v1/engine/core_client.py
   // (DPLBAsyncMPClient), which hears of the others every 100 ms; v0.10 compares waiting requests first, then running ones.
   kLeastRequests,
   kLeastTokens,  // the rank whose unfinished requests have the fewest input and output tokens; ties: the lowest rank

@@ -52,14 +52,14 @@ void require_enough_requests(const LoadPoint& probe, const SearchTarget& target,
     return;
   }
   // The number in the system may still rise with a longer trace, so ask for a quarter more, in whole hundreds.
-  const double needed = std::ceil(1.25 * options.min_requests_ratio * probe.concurrency / 100) * 100;
+  const double needed = std::ceil(1.25 * options.min_requests_ratio * probe.outstanding / 100) * 100;
   throw TooFewRequests(
       {target.trace->source, 0, "requests"},
       fmt::format("at {:.4g} requests/s, {} keeps {:.0f} requests in the system, so the trace's {} are too "
                   "few to distinguish a steady state from a slow build-up: about {:.0f} are needed ({:g} times "
                   "the number in the system, and a margin). Give a longer recording, resample it to a higher rate "
                   "(rate_by: resample), or lower --min-requests-ratio.",
-                  probe.offered, target.policy, probe.concurrency, probe.requests, needed, options.min_requests_ratio),
+                  probe.offered, target.policy, probe.outstanding, probe.requests, needed, options.min_requests_ratio),
       static_cast<std::size_t>(needed));
 }
 
@@ -196,7 +196,7 @@ namespace {
 
 // Just below a knee that another search found, with the requests that a rate needs which holds so many, and a reserve.
 SearchStart start_near(const GoodputSearch& known, const GoodputOptions& options, const RequestTrace& trace) {
-  const double needed = kFollowerReserve * options.min_requests_ratio * known.best.concurrency;
+  const double needed = kFollowerReserve * options.min_requests_ratio * known.best.outstanding;
   return {.rate = known.knee.rate / std::sqrt(kFollowerStep),
           .step = kFollowerStep,
           .requests = std::max(trace.steady() / kLeastPart, static_cast<std::size_t>(std::ceil(needed)))};

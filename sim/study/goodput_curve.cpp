@@ -183,7 +183,7 @@ std::size_t requests_for(const GoodputCurve& curve, double rate, std::size_t all
   for (const LoadPoint& p : curve.probes) {
     if (p.offered >= rate && acceptable(p, curve.idle_ttft_s, options)) {
       // Steps shorten as they empty, so the number in the system falls faster than the rate: about with its cube.
-      const double in_system = p.concurrency * std::pow(rate / p.offered, 3);
+      const double in_system = p.outstanding * std::pow(rate / p.offered, 3);
       const double wanted = std::ceil(kReserve * options.min_requests_ratio * in_system);
       // For the means, however empty the system is; more for a rate that was asked for than for the search's own.
       const bool asked = std::find(options.rates.begin(), options.rates.end(), rate) != options.rates.end();
@@ -205,7 +205,7 @@ std::optional<std::size_t> requests_after(const LoadPoint& probe, const GoodputC
   }
   // In time, it lacks requests, or drifts, which a chance among few does as well. Else it lies below a rate that is
   // acceptable.
-  const double needed = fits ? std::ceil(kReserve * options.min_requests_ratio * probe.concurrency) : 0;
+  const double needed = fits ? std::ceil(kReserve * options.min_requests_ratio * probe.outstanding) : 0;
   const std::size_t most = taken < trace.usual ? trace.usual : trace.all;
   return std::min(most, std::max(kMore * taken, static_cast<std::size_t>(needed)));
 }

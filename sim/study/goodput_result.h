@@ -67,6 +67,7 @@ struct LoadPoint {
   double completed = 0;           // requests/s at which the measured ones end; less than offered where their stays grow
   Summary ttft_s, tpot_s, e2e_s;  // TPOT of requests with more than one output token
   double concurrency = 0;         // mean number of requests in the system
+  double outstanding = 0;         // with the turns of conversations that are due and wait for the answer before them
   SloScore slo;
   // Neither TTFT nor the number in the system grew (GoodputOptions::max_drift), and requests stay for less than is
   // measured.

@@ -15,12 +15,12 @@ EPSIM_STORED(Summary, count, mean, p50, p90, p95, p99, max);
 EPSIM_STORED(SloTermScore, value, allowed, half_width);
 EPSIM_STORED(SloScore, attainment, excess, excess_half_width, limit, holds, decided, terms);
 EPSIM_STORED(SloFinding, holds, rate, low, high, limit);
-EPSIM_STORED(LoadPoint, offered, measured_offered, completed, ttft_s, tpot_s, e2e_s, concurrency, slo, stable,
-             enough_requests, requests, measured_requests, steps, fingerprint, backlog, extrapolated);
+EPSIM_STORED(LoadPoint, offered, measured_offered, completed, ttft_s, tpot_s, e2e_s, concurrency, outstanding, slo,
+             stable, enough_requests, requests, measured_requests, steps, fingerprint, backlog, extrapolated);
 EPSIM_STORED(GoodputSearch, policy, seed_index, seed, idle_ttft_s, saturation, knee, best, sensitivity, slo, curve,
              from_backlog, kv_lost_share, kv_tokens_per_rank);
 
-inline constexpr int kSearchFormat = 7;  // of a search's file: raised when the figures above change
+inline constexpr int kSearchFormat = 8;  // of a search's file: raised when the figures above change
 
 inline std::string stored_text(const GoodputSearch& search) { return store_text(kSearchFormat, search); }
 // Nothing when the text is damaged or of another layout: the work is then done again.

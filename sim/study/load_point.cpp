@@ -69,12 +69,13 @@ double mean_of(std::span<const double> values) {
   return stats.mean();
 }
 
-// Mean number of requests in the system in each of kBatches equal spans of the measured time.
-std::vector<double> concurrency_by_batch(std::span<const RequestRecord> requests, const MeasuredPart& part) {
+// Mean number of requests in the system in each of kBatches equal spans of the measured time. `since`: from when a request counts.
+template <class Since>
+std::vector<double> concurrency_by_batch(const RunResult& run, const MeasuredPart& part, Since since) {
   std::vector<double> out(kBatches, 0.0);
   const double from = seconds(part.from), span = part.span_s() / kBatches;
-  for (const RequestRecord& r : requests) {
-    const double begin = (seconds(r.arrival) - from) / span, end = (seconds(r.finished) - from) / span;
+  for (std::size_t i = 0; i < run.requests.size(); ++i) {
+    const double begin = (seconds(since(i)) - from) / span, end = (seconds(run.requests[i].finished) - from) / span;
     const int last = std::min(kBatches - 1, static_cast<int>(std::floor(std::min(end, 1.0 * kBatches))));
     for (int b = std::max(0, static_cast<int>(std::floor(std::min(begin, 1.0 * kBatches)))); b <= last; ++b) {
       out[static_cast<std::size_t>(b)] += std::max(0.0, std::min(end, b + 1.0) - std::max(begin, 1.0 * b));
@@ -83,10 +84,15 @@ std::vector<double> concurrency_by_batch(std::span<const RequestRecord> requests
   return out;
 }
 
-// Leaves out what came before the system had filled, too: twice as many requests as are in it. Where requests stay for
+// With the turns that are due.
+double outstanding(const RunResult& run, const MeasuredPart& part) {
+  return mean_of(concurrency_by_batch(run, part, [&](std::size_t i) { return run.due_of(i); }));
+}
+
+// Leaves out what came before the system had filled, too: twice as many requests as are in it, or are due. Where requests stay for
 // long, a share of the trace would leave in times at which the system is emptier and faster than it will be.
 MeasuredPart filled_part(const RunResult& run, std::size_t first, MeasuredPart part) {
-  const double in_system = mean_of(concurrency_by_batch(run.requests, part));
+  const double in_system = outstanding(run, part);
   const double filling =
       std::min(kFillings * in_system, kMostFilling * static_cast<double>(run.requests.size() - first));
   const auto begin = std::min(first + static_cast<std::size_t>(filling), part.end - kLeast);
@@ -339,7 +345,7 @@ RequestTrace after_backlog(const RequestTrace& trace, std::size_t backlog, doubl
   std::iota(positions.begin(), positions.begin() + static_cast<std::ptrdiff_t>(backlog), others);
   std::iota(positions.begin() + static_cast<std::ptrdiff_t>(backlog), positions.end(), std::size_t{0});
   RequestTrace out = trace.select(positions);
-  out.turn_before.clear();
+  std::fill_n(out.turn_before.begin(), out.turn_before.empty() ? 0 : backlog, -1);
   const RequestTrace arrivals = at_rate(first_of(trace, others), rate);
   for (std::size_t i = 0; i < positions.size(); ++i) {
     out.requests[i].arrival = i < backlog ? Ticks{} : arrivals.requests[i - backlog].arrival;
@@ -354,6 +360,7 @@ RequestTrace one_at_a_time(const RequestTrace& trace) {
     positions[i] = i * n / wanted;
   }
   RequestTrace out = trace.select(positions);
+  out.turn_before.clear();
   for (std::size_t i = 0; i < wanted; ++i) {
     out.requests[i].arrival = kApart * static_cast<std::int64_t>(i);
     out.requests[i].output_tokens = 1;
@@ -409,8 +416,10 @@ LoadPoint measure_load_point(const RunResult& run, double rate, const GoodputOpt
   probe.measured_offered = static_cast<double>(part.size()) / part.span_s();
   probe.completed = options.count_all ? rate_to_last_answer(all) : completed_rate(run, part);
   add_latencies(probe, measured);
-  const std::vector<double> in_system = concurrency_by_batch(all, part);
+  const std::vector<double> in_system =
+      concurrency_by_batch(run, part, [&](std::size_t i) -> Ticks { return all[i].arrival; });
   probe.concurrency = mean_of(in_system);
+  probe.outstanding = run.due.empty() ? probe.concurrency : outstanding(run, part);
   // Where requests stay for longer than is measured, nothing can be told of a steady state.
   const auto steady = [&](std::vector<double> series) {
     bool moves = drifts(series, options.max_drift);
@@ -421,7 +430,7 @@ LoadPoint measure_load_point(const RunResult& run, double rate, const GoodputOpt
   probe.stable =
       options.count_all || (probe.e2e_s.mean <= part.span_s() && steady(in_system) && steady(ttft_by_batch(measured)));
   probe.enough_requests =
-      options.count_all || static_cast<double>(all.size() - first) >= options.min_requests_ratio * probe.concurrency;
+      options.count_all || static_cast<double>(all.size() - first) >= options.min_requests_ratio * probe.outstanding;
   if (options.slo.any()) {
     probe.slo = score_of(measured, options.slo);
     probe.slo.holds =

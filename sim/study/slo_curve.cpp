@@ -212,7 +212,7 @@ double SloCurve::served() const {
   // A short run may fall behind by a wave of its queue: fewer requests than are in the system where it keeps up.
   double wave = 0;
   for (const LoadPoint& p : probes) {
-    wave = p.stable && !falls_behind(p) ? std::max(wave, p.concurrency) : wave;
+    wave = p.stable && !falls_behind(p) ? std::max(wave, p.outstanding) : wave;
   }
   const auto backlog = [wave](const LoadPoint& p) {
     const double behind = (1 - p.completed / p.measured_offered) * static_cast<double>(p.measured_requests);
@@ -242,7 +242,7 @@ void SloCurve::add(LoadPoint probe) {
 }
 
 std::size_t requests_needed(const LoadPoint& probe, const GoodputOptions& options) {
-  return static_cast<std::size_t>(std::ceil(kReserve * options.min_requests_ratio * probe.concurrency));
+  return static_cast<std::size_t>(std::ceil(kReserve * options.min_requests_ratio * probe.outstanding));
 }
 
 std::optional<SloStep> next_slo_step(const SloCurve& curve, const GoodputOptions& options) {

@@ -175,8 +175,8 @@ TEST_CASE("what the warm-up finds in the prefix cache is in no figure") {
   CHECK(run.kv.hit_tokens == 8);
 }
 
-// 30 ms each: the second turn is due at 10 ms and comes at 30, the third at 70 as it is due. The other conversation's turns wait
-// for nobody else's.
+// 30 ms each: the second turn is due at 10 ms and comes at 30, the third 60 ms after it, as it is due. The other conversation's
+// turns wait for nobody else's.
 TEST_CASE("a turn of a conversation waits for the answer before it") {
   RequestTrace trace{"test", {{0 * kMs, 10, 3}, {0 * kMs, 10, 3}, {10 * kMs, 10, 3}, {70 * kMs, 10, 3}}};
   trace.turn_before = {-1, -1, 0, 2};
@@ -184,7 +184,7 @@ TEST_CASE("a turn of a conversation waits for the answer before it") {
   const RunResult run = simulate(trace, one_rank(100), pricer, {});
   CHECK(run.requests[2].arrival == 30 * kMs);
   CHECK(run.requests[2].finished == 60 * kMs);
-  CHECK(run.requests[3].arrival == 70 * kMs);
+  CHECK(run.requests[3].arrival == 90 * kMs);
   CHECK(run.turns_waited == 1);
   CHECK(run.latency.ttft_s.max == doctest::Approx(0.010));  // from when it was sent
   // Of the first conversation's turns without its second, the third waits for the first.

@@ -261,13 +261,13 @@ TEST_CASE("what a search costs is said where a verdict, and not the number in th
   options.slo = parse_slo("ttft.p99<60ms");
   LoadPoint probe;
   probe.requests = 8000;
-  probe.concurrency = 199;  // 2 x 20 x 199 is 7960
+  probe.outstanding = 199;  // 2 x 20 x 199 is 7960
   check_contains(cost_note(probe, "base", 9, options),
                  {"ttft.p99<60ms",
                   "base needs 8,000 requests or more at each rate (50,000 at most) to settle it to 2 %", "9 searches"});
-  probe.concurrency = 201;
+  probe.outstanding = 201;
   CHECK(cost_note(probe, "base", 9, options).empty());
-  probe.concurrency = 1;
+  probe.outstanding = 1;
   probe.requests = 4000;
   CHECK(cost_note(probe, "base", 9, options).empty());
   probe.requests = 8000;

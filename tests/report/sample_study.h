@@ -16,7 +16,7 @@ inline LoadPoint sample_probe(double offered, double ttft_s) {
   p.tpot_s.mean = 0.1;
   p.tpot_s.p99 = 0.125;
   p.e2e_s.mean = 30;
-  p.concurrency = 30 * offered;
+  p.concurrency = p.outstanding = 30 * offered;
   p.slo = {0.5, -0.25, 0.1, 0, true, true};
   p.stable = p.enough_requests = true;
   p.requests = 1000;

@@ -445,7 +445,7 @@ TEST_CASE("when a rate is asked again, and with how many requests") {
     LoadPoint p;
     p.measured_offered = p.completed = 1;
     p.ttft_s.mean = ttft_s;
-    p.concurrency = in_system;
+    p.concurrency = p.outstanding = in_system;
     p.requests = requests;
     p.stable = stable;
     p.enough_requests = static_cast<double>(requests) >= options.min_requests_ratio * in_system;

@@ -398,7 +398,7 @@ TEST_CASE("SLO: no rate holds above what a run that falls behind serves, however
     p.requests = p.measured_requests = requests;
     p.enough_requests = true;
     p.stable = completed >= 0.95 * rate;
-    p.concurrency = p.stable ? 20 : 20 + 0.5 * (1 - completed / rate) * static_cast<double>(requests);
+    p.concurrency = p.outstanding = p.stable ? 20 : 20 + 0.5 * (1 - completed / rate) * static_cast<double>(requests);
     p.slo = {0.99, -2, 0.1, 0, true, true};
     p.slo.holds = completed >= 0.95 * rate;
     curve.add(p);

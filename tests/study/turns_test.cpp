@@ -43,6 +43,26 @@ TEST_CASE("turns that wait are served late, not offered late") {
   }
 }
 
+// Ten conversations a second of eight turns 0.1 s apart, each of which takes 0.5 s: 80 turns a second, of which 40 are served at once
+// and, 0.4 s later with every turn, 80 x 0.4 x 3.5 wait on average.
+TEST_CASE("answers that outlast the time between turns make them late, and the service keeps up") {
+  RequestTrace trace{"conversations", {}};
+  for (int i = 0; i < 8000; ++i) {  // in order of time: at step t, turn k of the conversation that began k steps before
+    const int step = i / 8, turn = i % 8;
+    trace.requests.push_back({to_ticks(Seconds{step / 10.0}), 1, 50});
+    trace.turn_before.push_back(turn == 0 || step == 0 ? -1 : i - 8 - 1);
+  }
+  test::FixedPricer pricer(Seconds{0.01});
+  const RunResult run = simulate(trace, test::one_rank(100'000), pricer, {});
+  CHECK(run.turns_waited > 6900);  // seven of eight but for the first steps
+  const LoadPoint point = measure_load_point(run, 80, {});
+  CHECK(point.concurrency == doctest::Approx(40).epsilon(0.05));
+  CHECK(point.outstanding == doctest::Approx(40 + 80 * 0.4 * 3.5).epsilon(0.05));
+  CHECK(point.completed == doctest::Approx(80).epsilon(0.01));
+  CHECK(point.stable);
+  CHECK(summarize(run).number("overloaded") == 0);
+}
+
 TEST_CASE("turns that come as they are due are neither late nor too many") {
   const RunResult run = served(50);
   CHECK(run.turns_waited == 0);
