@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 #include "models/catalogue/hf_config.h"
 #include "models/catalogue/model_catalogue.h"
 #include "sim/scenario/expert_layout.h"
-#include "sim/scenario/read_deployment.h"
 #include "sim/scenario/read_names.h"
 #include "sim/scenario/root_keys.h"
 
@@ -85,9 +83,8 @@ void read_model(ConfigReader root, Scenario& s) {
   s.model.dtype = in.read<WeightType>(kModelKeys["dtype"], own, own == WeightType::kBf16 ? "" : s.model.source);
 }
 
-void read_kv_type(ConfigReader root, Scenario& s) {
+void read_kv_type(ConfigReader root, std::span<const EngineProfile* const> engines, Scenario& s) {
   ConfigReader in = root.section(kRootKeys["model"]);
-  const std::vector<const EngineProfile*> engines = serving_engines(root);
   const bool all = std::ranges::none_of(engines, [](const EngineProfile* e) { return e->sparse_fp8_cache.empty(); });
   const std::string_view sparse_fp8 = all ? engines.front()->sparse_fp8_cache : std::string_view();
   DataType cache = s.model.bytes_per_kv == bytes_of(DataType::kFp8) ? DataType::kFp8 : DataType::kBf16;

@@ -27,8 +27,8 @@ std::span<const Key> memory_keys();
 
 // Each fills its part of the scenario; read_parallelism() needs model and cluster. Throw InputError.
 void read_model(ConfigReader root, Scenario& s);
-// The type of the KV cache, whose default depends on model, engine and GPU.
-void read_kv_type(ConfigReader root, Scenario& s);
+// The type of the KV cache, whose default depends on model, GPU and the engines that serve.
+void read_kv_type(ConfigReader root, std::span<const EngineProfile* const> engines, Scenario& s);
 void read_parallelism(ConfigReader root, Scenario& s);
 // Whether the engine turns mxfp4 experts of EP ranks into bf16 on this GPU.
 bool turns_into_bf16(const EngineProfile& engine, const GpuSpec& gpu);

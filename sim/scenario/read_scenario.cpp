@@ -259,7 +259,7 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
     read_parallelism(root, s);
     check_weight_type(root, s);
   });
-  sections.read("model", {"parallelism"}, [&] { read_kv_type(root, s); });
+  sections.read("model", {"parallelism"}, [&] { read_kv_type(root, serving_engines(root), s); });
   EngineSettings engine;
   sections.read("dispatch", {"parallelism", "serving", "network"}, [&] {
     ConfigReader serving = root.section(kRootKeys["serving"]);
