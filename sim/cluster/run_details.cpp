@@ -355,10 +355,11 @@ void warn_of_outcome(const Scenario& s, std::span<ServedInstance> instances, std
   const double waited =
       static_cast<double>(result.turns_waited) / static_cast<double>(std::max<std::size_t>(1, result.requests.size()));
   if (waited > kMany) {
-    out.push_back(fmt::format(
-        "requests: {:.0f} % of the turns were due before the answer before them had ended, and came with its "
-        "end: fewer requests/s arrive than the conversations would send.",
-        100 * waited));
+    out.push_back(
+        fmt::format("requests: {:.0f} % of the turns waited for the answer before them: conversations last longer than "
+                    "the trace has "
+                    "them, and their requests come later.",
+                    100 * waited));
   }
   for (std::size_t i = 0; i < instances.size(); ++i) {
     const std::string eager = eager_decodes(instances[i].prepared->pool.serving.graphs, result.instances[i]);

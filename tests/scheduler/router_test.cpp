@@ -65,18 +65,23 @@ TEST_CASE("even_requests: the fewest input tokens among the ranks that have fewe
 
 TEST_CASE("random: every rank as often as another, and the same ones under the same seed") {
   const auto pick = [](std::int32_t request) { return pick_random(Seed{1}, "router.ranks", 8, request); };
-  std::vector<int> picked(8, 0), with_instance(4, 0);
+  std::vector<int> picked(8, 0), with_instance(4, 0), with_decoder(4, 0);
   for (std::int32_t request = 0; request < 8000; ++request) {
     ++picked[pick(request)];
     CHECK(pick(request) == pick(request));
     ++with_instance[2 * pick_random(Seed{1}, "router.instances", 2, request) +
                     pick_random(Seed{1}, "router.ranks", 2, request)];
+    ++with_decoder[2 * pick_random(Seed{1}, "router.instances", 2, request) +
+                   pick_random(Seed{1}, "router.decoders", 2, request)];
   }
   for (const int times : picked) {
     CHECK(std::abs(times - 1000) < 148);  // deviation sqrt(8000 / 8 x 7 / 8) = 29.6; 5 of them
   }
   for (const int times : with_instance) {  // of two instances of two ranks, all four
     CHECK(std::abs(times - 2000) < 194);   // deviation sqrt(8000 / 4 x 3 / 4) = 38.7
+  }
+  for (const int times : with_decoder) {  // of two prefill and two decode instances
+    CHECK(std::abs(times - 2000) < 194);
   }
 }
 

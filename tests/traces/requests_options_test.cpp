@@ -83,12 +83,17 @@ TEST_CASE("copies of a request share blocks with copies of the same number alone
   CHECK(test::blocks_of(t, 3) == std::vector<std::int64_t>{3, 5});
 }
 
-// 400 conversations of two turns behind a block that all share, each turn a second after the one before.
-TEST_CASE("resampling keeps or drops conversations as a whole") {
+// Of requests that come one a second.
+RequestCollector half_of_one_a_second() {
   RequestOptions o;
   o.rate_by = RateMethod::kResample;
   o.rate = RequestsPerSecond(0.5);
-  RequestCollector collector(o, 10);
+  return RequestCollector(o, 10);
+}
+
+// 400 conversations of two turns behind a block that all share, each turn a second after the one before.
+TEST_CASE("resampling keeps or drops conversations as a whole") {
+  RequestCollector collector = half_of_one_a_second();
   for (std::int64_t turn = 0; turn < 800; ++turn) {
     std::vector<std::int64_t> blocks{0};
     const std::int64_t own = 10 * (turn / 2 + 1);
@@ -110,10 +115,7 @@ TEST_CASE("resampling keeps or drops conversations as a whole") {
 
 // 400 conversations of two turns, the first of which was sent twice.
 TEST_CASE("resampling keeps a turn that was sent again with its conversation") {
-  RequestOptions o;
-  o.rate_by = RateMethod::kResample;
-  o.rate = RequestsPerSecond(0.5);
-  RequestCollector collector(o, 10);
+  RequestCollector collector = half_of_one_a_second();
   for (std::int64_t i = 0; i < 1200; ++i) {
     const std::int64_t own = 10 * (i / 3 + 1);
     std::vector<std::int64_t> blocks{0, own, own + 1};
@@ -131,10 +133,7 @@ TEST_CASE("resampling keeps a turn that was sent again with its conversation") {
 
 // What all have in common makes no conversation of them, though it is most of every prompt.
 TEST_CASE("resampling draws prompts behind a long shared one each for itself") {
-  RequestOptions o;
-  o.rate_by = RateMethod::kResample;
-  o.rate = RequestsPerSecond(0.5);
-  RequestCollector collector(o, 10);
+  RequestCollector collector = half_of_one_a_second();
   for (std::int64_t i = 0; i < 4000; ++i) {
     std::vector<std::int64_t> blocks{0, 1, 2, 3, 4, 5, 6, 7};
     for (std::int64_t own = 0; own <= i % 8; ++own) {
