@@ -33,8 +33,9 @@ bool warns(const std::string& serving, const std::string& requests, std::string_
 TEST_CASE("a run warns of decode steps that exceed the captured sizes") {
   const std::string ten = "kind: closed_loop, concurrency: 10, count: 10, input_tokens: 20, output_tokens: 50";
   const auto graphs = [&](const char* largest) {
-    return warns(std::string("engine: trtllm_1_x, cuda_graph_padding_enabled: true, cuda_graph_max_batch_size: ") + largest,
-                 ten, "outside CUDA graphs, kernel by kernel: graphs are captured for up to 8 tokens a DP rank");
+    return warns(
+        std::string("engine: trtllm_1_x, cuda_graph_padding_enabled: true, cuda_graph_max_batch_size: ") + largest, ten,
+        "outside CUDA graphs, kernel by kernel: graphs are captured for up to 8 tokens a DP rank");
   };
   CHECK(graphs("8"));
   CHECK_FALSE(graphs("16"));
@@ -43,8 +44,10 @@ TEST_CASE("a run warns of decode steps that exceed the captured sizes") {
 // Answers of 200 tokens take longer than a millisecond, and less than 1,000 seconds.
 TEST_CASE("a run warns of conversations that answers lengthen") {
   const auto sessions = [](const char* think_time) {
-    return warns("engine: sglang_0_5", std::string("kind: sessions, session_rate: 5/s, turns: 4, max_context: 4000, count: 40, "
-                                                   "input_tokens: 50, output_tokens: 200, think_time: ") + think_time,
+    return warns("engine: sglang_0_5",
+                 std::string("kind: sessions, session_rate: 5/s, turns: 4, max_context: 4000, count: 40, "
+                             "input_tokens: 50, output_tokens: 200, think_time: ") +
+                     think_time,
                  "of the turns waited for the answer before them");
   };
   CHECK(sessions("1ms"));
