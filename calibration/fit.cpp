@@ -10,6 +10,7 @@
 
 #include "calibration/correction_fit.h"
 #include "models/catalogue/profiles.h"
+#include "models/profile/expert_price.h"
 #include "sim/core/check.h"
 #include "sim/core/choice.h"
 #include "sim/core/error.h"
@@ -25,10 +26,13 @@ constexpr std::ptrdiff_t kWidthFolds = 5;     // parts of the measured sizes of 
 constexpr double kTiles[] = {1, 16, 32, 64, 128, 256};
 constexpr std::array<std::size_t, 4> kShapeKnots{18, 3, 1, 1}, kStepKnots{80, 1, 1, 1};
 
+constexpr std::string_view kAssignments = "assignments";  // column of a point table that has expert-parallel ranks
+
 struct Sample {
   std::vector<double> parameters;
   double time = 0;
   bool held_out = false;
+  double remote = 0, experts = 0;  // assignments to other GPUs' experts, where there are any, and the model's experts
 };
 
 std::uint64_t hash_of(std::span<const double> parameters) {
@@ -44,9 +48,14 @@ std::vector<Sample> read_samples(const PointTable& points, const OpInfo& info) {
   for (std::size_t c = 0; c < count_names(info.parameters); ++c) {
     columns.push_back(&points.values_of(info.parameters[c]));
   }
+  const bool ranks = std::ranges::find(points.columns, kAssignments) != points.columns.end();
   std::vector<Sample> samples;
   for (std::size_t i = 0; i < points.size(); ++i) {
     Sample sample;
+    if (ranks) {
+      sample.remote = points.values_of(kAssignments)[i] - points.values_of("rows")[i];
+      sample.experts = points.values_of("experts")[i];
+    }
     for (std::size_t c = 0; c < columns.size(); ++c) {
       sample.parameters.push_back((*columns[c])[i]);
       if (sample.parameters.back() <= 0) {
@@ -308,6 +317,38 @@ void state_errors_on_new_experts(FittedOp& op, std::span<const Sample> samples) 
   op.held_out_model = held_out_by(op, samples, [](const Sample& s) { return s.parameters[3]; });
 }
 
+// What assignments to other GPUs' experts take beside a rank's own, as runs price those.
+std::optional<RemoteRows> fit_remote_rows(FittedOp op, std::span<const Sample> ranks) {
+  if (ranks.size() < kFewestToCorrect) {
+    return std::nullopt;
+  }
+  const auto own = [&](const Sample& s) {
+    const std::vector<double>& p = s.parameters;
+    return expert_price(op, {p[0] / p[1], p[1], p[2], p[3], p[4], p[5], s.experts}).time.count();
+  };
+  std::vector<double> a, b;
+  for (const Sample& s : ranks) {
+    if (!s.held_out) {
+      for (const double term : remote_terms(s.remote, s.parameters[3], s.parameters[4], op.rates)) {
+        a.push_back(term / s.time);
+      }
+      b.push_back(1 - own(s) / s.time);
+    }
+  }
+  RemoteRows out;
+  std::ranges::copy(non_negative_least_squares(a, b, kRemoteTerms.size()), out.coefficients.begin());
+  op.remote_rows = out;
+  std::vector<double> errors;
+  for (const Sample& s : ranks) {
+    if (s.held_out) {
+      const double remote = remote_price(op, s.remote, s.parameters[3], s.parameters[4]).count();
+      errors.push_back(std::fabs((own(s) + remote) / s.time - 1));
+    }
+  }
+  out.held_out = summarise_errors(std::move(errors));
+  return out;
+}
+
 std::vector<const Sample*> choose_training(std::span<const Sample> samples) {
   std::vector<const Sample*> training;
   for (const Sample& s : samples) {
@@ -334,9 +375,14 @@ FittedOp fit_op(const PointTable& points, const MachineRates& rates, const std::
   if (info == nullptr) {
     throw InputError({"", 0, points.op}, unknown_name("operator to fit", points.op, entry_names(op_infos())));
   }
-  refuse_if(points.size() < min_points(*info), points.op,
-            fmt::format("has {} points; a fit needs at least {}.", points.size(), min_points(*info)));
-  const std::vector<Sample> samples = read_samples(points, *info);
+  std::vector<Sample> samples = read_samples(points, *info);
+  const auto with_remote =
+      std::stable_partition(samples.begin(), samples.end(), [](const Sample& s) { return s.remote <= 0; });
+  const std::vector<Sample> ranks(with_remote, samples.end());
+  samples.erase(with_remote, samples.end());
+  refuse_if(samples.size() < min_points(*info), points.op,
+            fmt::format("has {} points without assignments to other GPUs' experts; a fit needs at least {}.",
+                        samples.size(), min_points(*info)));
   const auto attribute = [&](const char* name) {
     const auto found = points.attributes.find(name);
     return found == points.attributes.end() ? std::string("not stated") : found->second;
@@ -356,6 +402,7 @@ FittedOp fit_op(const PointTable& points, const MachineRates& rates, const std::
   set_supported(op, samples);
   state_errors(op, samples);
   state_errors_on_new_experts(op, samples);
+  op.remote_rows = fit_remote_rows(op, ranks);
   return op;
 }
 

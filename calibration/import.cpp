@@ -158,6 +158,13 @@ class Importer {
                        [&](std::string_view name) { return table_.kernel.starts_with(name); });
   }
 
+  // Models whose remote assignments a collector gives to expert 0, which computes them: all of SGLang's 0.5.10, and of 0.5.14
+  // those whose weights it makes itself, without a map of the experts (collector/sglang/collect_moe.py, `clamp(min=0)`).
+  bool remotes_to_expert_0() const {
+    const bool plain = number("num_experts") == 8 || number("hidden_size") == 2816;
+    return table_.kernel.starts_with("sglang_") && (is("version", kRemotesToExpert0) || plain);
+  }
+
   // What of its rows a kernel's price takes; of a power law the mean of several draws.
   GroupRows rows_of(const RoutingShape& shape, std::string_view distribution) const {
     const bool grouped = chosen_by_router() && shape.experts == 256 && number("hidden_size") == 7168 &&
@@ -196,7 +203,7 @@ class Importer {
     // With expert parallelism a power law's busiest rank is a draw. Behind DeepEP no expert is split: those profiles, and
     // the A100's, know whole experts alone.
     if (!gated || (whole_alone && !whole) || (ranks > 1 && !balanced) ||
-        (!remotes_first && ranks > 1 && chosen_by_router())) {
+        (ranks > 1 && !remotes_first && remotes_to_expert_0())) {
       return;
     }
     const RoutingShape shape{static_cast<std::int64_t>(tokens), static_cast<int>(number("num_experts")),
@@ -204,7 +211,12 @@ class Importer {
     const GroupRows sum = remotes_first ? summarise_rows(first_rank_with_remotes(shape)) : rows_of(shape, distribution);
     if (sum.rows > 0) {
       const double width = number("inter_size") / number("moe_tp_size");
-      out_.add(std::array{sum.rows, sum.groups, sum.rows_max, hidden, width, tokens}, seconds());
+      const double all = chosen_by_router() && !remotes_first ? tokens * number("topk") : sum.rows;
+      if (ranks > 1 && chosen_by_router() && !remotes_first && all <= sum.rows) {
+        return;  // a single token's choices, all of them here
+      }
+      out_.add(std::array{sum.rows, sum.groups, sum.rows_max, hidden, width, tokens, all, number("num_experts")},
+               seconds());
     }
   }
 
@@ -219,7 +231,7 @@ class Importer {
     const double exact = batch * number("num_gpus") * number("topk") / number("num_experts");
     const double rows = std::max({1.0, each, exact});
     out_.add(std::array{rows * groups, groups, std::ceil(rows), number("hidden_size"), number("intermediate_size"),
-                        rows * groups},
+                        rows * groups, rows * groups, groups},
              (number("up_proj_us") + number("down_proj_us")) * 1e-6);
   }
 
@@ -274,10 +286,14 @@ std::vector<std::filesystem::path> files_of(const PublicTable& table, const std:
 PointTable empty_table(const PublicTable& table) {
   PointTable out;
   out.op = table.op;
-  for (const std::string_view name : find_op_info(table.op)->parameters) {
+  const OpInfo& info = *find_op_info(table.op);
+  for (const std::string_view name : info.parameters) {
     if (!name.empty()) {
       out.columns.emplace_back(name);
     }
+  }
+  if (info.kind == OpKind::kGroupedGemm) {
+    out.columns.insert(out.columns.end(), {"assignments", "experts"});
   }
   out.values.resize(out.columns.size());
   out.attributes["dtype"] = std::string(dtype_of(table.op).name);

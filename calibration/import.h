@@ -3,8 +3,7 @@
 //   aiconfigurator  github.com/ai-dynamo/aiconfigurator, systems/data, Apache-2.0: one table of many per operator and
 //                   machine (sources() says which and why). Times are milliseconds. Grouped GEMM: the rows per expert
 //                   follow from the collectors' routing (row_counts.h), the tensor-parallel share of the FFN is the
-//                   intermediate size; SGLang's rows with expert parallelism are left out, since its collector points
-//                   all remote experts at expert 0, and so are models without a gate projection.
+//                   intermediate size; models without a gate projection are left out.
 //   infersim        github.com/alibaba/InferSim, bench_data, Apache-2.0: fp8 grouped and dense GEMM, MLA and GQA on H20
 //                   and H800. Times are microseconds; up and down projection of a grouped GEMM are added.
 //

@@ -81,6 +81,13 @@ std::string op_yaml(const FittedOp& op) {
   if (op.held_out_model) {
     out += "    held_out_model: " + errors_flow(*op.held_out_model) + "\n";
   }
+  if (op.remote_rows) {
+    out += "    remote_rows: {";
+    for (std::size_t t = 0; t < kRemoteTerms.size(); ++t) {
+      out += fmt::format("{}: {:.6g}, ", kRemoteTerms[t], op.remote_rows->coefficients[t]);
+    }
+    out += "held_out: " + errors_flow(op.remote_rows->held_out) + "}\n";
+  }
   if (op.noise) {
     out += "    noise: " + errors_flow(*op.noise) + "\n";
   }
@@ -144,6 +151,9 @@ std::string errors_csv(const FittedProfile& profile) {
     if (op.held_out_model) {
       line(op, "new hidden size", *op.held_out_model);
     }
+    if (op.remote_rows) {
+      line(op, "expert-parallel ranks", op.remote_rows->held_out);
+    }
   }
   return out;
 }
@@ -163,6 +173,9 @@ std::string profile_text(const FittedProfile& profile) {
     }
     if (op.held_out_model) {
       out += fmt::format("  {:<40} {}\n", op.op + ", hidden sizes not seen", "  " + percent(op.held_out_model));
+    }
+    if (op.remote_rows) {
+      out += fmt::format("  {:<40} {}\n", op.op + ", expert-parallel ranks", "  " + percent(op.remote_rows->held_out));
     }
   }
   for (const FittedOp& op : profile.ops) {

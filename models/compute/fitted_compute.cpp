@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "models/profile/expert_price.h"
 #include "models/profile/model_ops.h"
 #include "sim/core/check.h"
 #include "sim/core/fingerprint.h"
@@ -16,16 +17,6 @@ constexpr std::size_t kKnownProducts = 4096;
 
 // The hottest expert of a group, over the group's mean: see the header.
 constexpr double kSkewExponent = 0.31;
-
-// SGLang's tables but the A100's, vLLM's, and TensorRT-LLM's of its own cubins measure whole models on one GPU: few experts
-// are touched only by few tokens. Many rows for few experts, what a GPU of an expert-parallel group has, lie beyond every
-// point, and a fit's correction means nothing there. The A100's table has them.
-constexpr std::string_view kWholeModelKernels[] = {"sglang_", "vllm_", "moe_torch_flow_min_latency"};  // or begin so
-constexpr double kMostMeasuredGroups = 256;
-// Rows per expert up to which few touched experts were measured, and from which all of a model's experts were touched.
-constexpr double kFewRows = 2, kManyRows = 8;
-// A place among them, by which a table is told that has few experts with many rows.
-constexpr double kFewExperts = 4, kRowsOfFew = 512;
 
 }  // namespace
 
@@ -69,42 +60,23 @@ std::optional<FittedOp> FittedCompute::take(const FittedProfile& profile, const 
   return out;
 }
 
-// Whether only whole models on one GPU were measured where this many rows come to an expert.
-bool FittedCompute::lacks_few_experts(const FittedOp& op, const MoeSpec& model) {
-  const std::array parameters{kRowsOfFew * kFewExperts,
-                              kFewExperts,
-                              kRowsOfFew,
-                              static_cast<double>(model.hidden),
-                              static_cast<double>(model.moe_intermediate),
-                              kRowsOfFew * kFewExperts};
-  const bool whole = std::any_of(std::begin(kWholeModelKernels), std::end(kWholeModelKernels),
-                                 [&](std::string_view name) { return op.kernel.starts_with(name); });
-  return whole && !op.inside(op_place(op.kind, parameters, op.rates));
+Price FittedCompute::experts(double rows, double touched, std::optional<double> tokens) const {
+  PriceRow out;
+  experts({&rows, 1}, {&touched, 1}, tokens, out);
+  return out[0];
 }
 
-// `tokens` come in and go out.
-Price FittedCompute::expert_price(const FittedOp& op, const MoeSpec& model, double each, double groups,
-                                  double tokens) const {
-  const double skew = std::pow(groups, kSkewExponent);  // of the experts at hand, however many are asked about
-  const auto at = [&](double g, double tokens_of_g) {
-    const double most = std::min(each * g, std::max(std::ceil(each), each * skew));
-    return marked(op.price(std::array{each * g, g, most, static_cast<double>(model.hidden),
-                                      static_cast<double>(model.moe_intermediate), tokens_of_g}));
-  };
-  const double whole = std::min<double>(model.experts, kMostMeasuredGroups);
-  const double many = std::clamp(std::log2(each / kFewRows) / std::log2(kManyRows / kFewRows), 0.0, 1.0);
-  if (!lacks_few_experts(op, model) || groups >= whole || many <= 0) {
-    return at(groups, tokens);
+void FittedCompute::experts(std::span<const double> rows, std::span<const double> touched, std::optional<double> tokens,
+                            PriceRow& out) const {
+  (tokens ? of_tokens_ : of_rows_).at(rows, touched, tokens.value_or(0), out);
+  if (!tokens || remote_each_ + remote_launch_ <= Seconds(0)) {
+    return;
   }
-  // Each expert takes what it takes among all of the model's, at as many rows; the launch is paid once all the same.
-  const Price all = at(whole, tokens * (whole / groups));
-  const double share = groups / whole, launch = op.coefficients.front() * 1e-6;
-  const double scaled = all.time.count() * share + launch * (1 - share);
-  if (many >= 1) {
-    return {Seconds(scaled), Origin::kExtrapolated};  // few experts alone were not measured at as many rows
+  const double assignments = *tokens * top_k_;
+  for (std::size_t g = 0; g < rows.size(); ++g) {
+    const double remote = rows[g] > 0 ? std::max(0.0, assignments - rows[g]) : 0;
+    out.seconds[g] += remote * remote_each_.count() + std::min(1.0, remote) * remote_launch_.count();
   }
-  const Price few = at(groups, tokens);
-  return {Seconds(std::pow(few.time.count(), 1 - many) * std::pow(scaled, many)), Origin::kExtrapolated};
 }
 
 void FittedCompute::tabulate_experts(const FittedOp& op, const MoeSpec& model) {
@@ -117,8 +89,22 @@ void FittedCompute::tabulate_experts(const FittedOp& op, const MoeSpec& model) {
   };
   const auto moved = [&](double rows) { return Seconds(rows * 2 * model.hidden * 2.0 / op.rates.bytes_per_s); };
   const auto price = [&](double each, double groups, double tokens) {
-    return expert_price(op, model, each, groups, tokens) + permutation(each * groups);
+    const ExpertRows rows{
+        each,
+        groups,
+        each * std::pow(groups, kSkewExponent),  // of the experts at hand, however many are asked about
+        static_cast<double>(model.hidden),
+        static_cast<double>(model.moe_intermediate),
+        tokens,
+        static_cast<double>(model.experts)};
+    return marked(expert_price(op, rows)) + permutation(each * groups);
   };
+  const auto remote = [&](double assignments) {
+    return remote_price(op, assignments, static_cast<double>(model.hidden),
+                        static_cast<double>(model.moe_intermediate));
+  };
+  remote_each_ = remote(2) - remote(1);
+  remote_launch_ = remote(1) - remote_each_;
   of_rows_ = ExpertTable([&](double each, double groups) {
     return ExpertTable::Point{
         price(each, groups, each * groups), {}, std::max(least(each, groups), moved(each * groups))};

@@ -3,8 +3,7 @@
 //
 //   Models : weight matrices as dense GEMMs of their own shape; attention by batch and length; grouped expert GEMM by
 //            rows per touched expert and number of touched experts (ExpertTable).
-//            Where a table measured whole models on one GPU alone (bf16 on Hopper), each expert of a GPU's few takes the
-//            time that it takes among all of the model's at as many rows: nothing was measured closer to it.
+//            On one GPU of an expert-parallel group as models/profile/expert_price.h says.
 //            What surrounds the products (gate, norms, activation, permutation of the rows around the expert GEMM where
 //            its own kernel has none, logits) by operators of their own where the machine's profile has them.
 //   Ignores: which experts of a GPU have how many rows: the hottest of g is taken to have g^0.31 times the mean, what
@@ -46,10 +45,12 @@ class FittedCompute {
 
   // `rows` rows times a matrix in its type. Needs has_dense(); without a fit of that type attention's is taken.
   Price product(double rows, const WeightMatrix& matrix) const;
-  // Both expert GEMMs, activation and permutation, where every token comes once and goes once, and where each row does;
-  // if has_experts().
-  const ExpertTable& experts_of_tokens() const { return of_tokens_; }
-  const ExpertTable& experts_of_rows() const { return of_rows_; }
+  // Both expert GEMMs, activation and permutation of `rows` assignments to `touched` experts of a GPU; if has_experts(). `tokens`:
+  // all tokens are on every GPU, and their other assignments are remote; none: each row comes and goes by itself.
+  Price experts(double rows, double touched, std::optional<double> tokens) const;
+  // The same for several GPUs: rows[i] and touched[i] give out[i].
+  void experts(std::span<const double> rows, std::span<const double> touched, std::optional<double> tokens,
+               PriceRow& out) const;
   // Scores and values on one GPU of the rank, without projections. Nothing where the operator was not fitted, or the
   // model's heads are not those that were measured.
   std::optional<Price> prefill(const RankBatch& batch) const;
@@ -64,8 +65,6 @@ class FittedCompute {
   std::optional<Price> price_of(const std::optional<FittedOp>& op, std::span<const double> parameters) const;
   Price permutation(double rows) const;
   std::optional<FittedOp> take(const FittedProfile& profile, const std::string& op, const GpuSpec& gpu) const;
-  static bool lacks_few_experts(const FittedOp& op, const MoeSpec& model);
-  Price expert_price(const FittedOp& op, const MoeSpec& model, double rows_each, double groups, double tokens) const;
   void tabulate_experts(const FittedOp& op, const MoeSpec& model);
   Price marked(Price price) const;
   Price new_product(double rows, const WeightMatrix& matrix) const;
@@ -79,6 +78,8 @@ class FittedCompute {
   std::optional<FittedOp> prefill_, decode_;
   std::optional<FittedOp> gate_, norm_, activation_, permute_, unpermute_, copy_;
   ExpertTable of_tokens_, of_rows_;
+  Seconds remote_each_{},
+      remote_launch_{};  // of assignments to other GPUs' experts: each one, and all of them together
   // Products asked for before: a run asks for the same few matrices at the same numbers of tokens again and again. A
   // run has a model of its own, so no two threads meet here.
   struct KnownProduct {

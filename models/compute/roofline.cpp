@@ -409,8 +409,7 @@ Price ComputeModel::experts(double rows, double touched, std::optional<double> t
     return {};
   }
   if (fitted_ && fitted_->has_experts()) {
-    return tokens ? fitted_->experts_of_tokens().at(rows, touched, *tokens)
-                  : fitted_->experts_of_rows().at(rows, touched);
+    return fitted_->experts(rows, touched, tokens);
   }
   // Position in the table without a logarithm: the exponent gives the octave, the mantissa the step in it.
   int octave = 0;
@@ -430,8 +429,7 @@ Price ComputeModel::experts(double rows, double touched, std::optional<double> t
 void ComputeModel::experts(std::span<const double> rows, std::span<const double> touched, std::optional<double> tokens,
                            PriceRow& out) const {
   if (fitted_ && fitted_->has_experts()) {
-    const ExpertTable& table = tokens ? fitted_->experts_of_tokens() : fitted_->experts_of_rows();
-    table.at(rows, touched, tokens.value_or(0), out);
+    fitted_->experts(rows, touched, tokens, out);
     return;
   }
   out.resize(rows.size());

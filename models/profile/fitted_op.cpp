@@ -98,6 +98,18 @@ void read_steps(ConfigReader& in, const OpInfo& info, FittedOp& out) {
   }
 }
 
+void read_remote_rows(ConfigReader& in, FittedOp& out) {
+  if (in.has("remote_rows")) {
+    in.check(out.kind == OpKind::kGroupedGemm, "remote_rows", "only a grouped GEMM has them.");
+    ConfigReader remote = in.section("remote_rows");
+    out.remote_rows.emplace();
+    for (std::size_t t = 0; t < kRemoteTerms.size(); ++t) {
+      out.remote_rows->coefficients[t] = remote.required<double>(std::string(kRemoteTerms[t]));
+    }
+    out.remote_rows->held_out = read_error_summary(remote.required_section("held_out"));
+  }
+}
+
 FittedOp read_op(ConfigReader in) {
   FittedOp out;
   out.op = in.required<std::string>("op");
@@ -123,6 +135,7 @@ FittedOp read_op(ConfigReader in) {
   read_grid(in, *info, out);
   read_shapes(in, *info, out);
   read_steps(in, *info, out);
+  read_remote_rows(in, out);
   out.held_out = read_error_summary(in.required_section("held_out"));
   out.held_out_skewed = maybe_errors(in, "held_out_skewed");
   out.held_out_width = maybe_errors(in, "held_out_width");

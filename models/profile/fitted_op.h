@@ -39,6 +39,13 @@ struct ShapeCorrection {
   LogGrid correction;
 };
 
+// What assignments to other GPUs' experts take where all tokens are on every GPU, and the error with it on the fifth of the
+// points of expert-parallel ranks that was held out.
+struct RemoteRows {
+  std::array<double, kRemoteTerms.size()> coefficients{};
+  ErrorSummary held_out;
+};
+
 struct FittedOp {
   std::string op;  // "grouped_gemm", "dense_gemm_fp8"
   OpKind kind = OpKind::kDenseGemm;
@@ -47,6 +54,7 @@ struct FittedOp {
   std::array<double, kMaxTerms> coefficients{};
   LogGrid correction;
   std::vector<ShapeCorrection> shapes;                 // grouped GEMM only
+  std::optional<RemoteRows> remote_rows;               // grouped GEMM only; none: its table has no such ranks
   std::optional<LogGrid> steps;                        // dense GEMM only: a further correction over m alone
   std::array<std::array<double, 2>, kMaxAxes> hull{};  // least and greatest log2 feature of a measured point, per axis
   std::vector<bool> supported;  // [knot of the correction] a measured point is in a cell around it

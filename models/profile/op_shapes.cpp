@@ -176,6 +176,11 @@ std::size_t count_names(std::span<const std::string_view> names) {
   return static_cast<std::size_t>(std::count_if(names.begin(), names.end(), [](auto name) { return !name.empty(); }));
 }
 
+std::array<double, 3> remote_terms(double assignments, double hidden, double intermediate, const OpRates& rates) {
+  const double row_s = assignments * kActivationBytes / rates.bytes_per_s;
+  return {std::min(1.0, assignments) * kMicrosecond, row_s * hidden, row_s * intermediate};
+}
+
 double padded_rows(double rows, double groups, double rows_max, double tile) {
   const double mean = rows / groups;
   const bool even = rows_max <= std::ceil(mean);

@@ -34,6 +34,9 @@ enum class OpKind {
 };
 
 inline constexpr std::size_t kMaxTerms = 5, kMaxAxes = 4;
+// What assignments to other GPUs' experts cost a grouped GEMM: a launch, a row of the hidden size and one of the experts' width
+// each, read or written in bf16.
+inline constexpr std::array<std::string_view, 3> kRemoteTerms = {"launch", "hidden", "intermediate"};
 
 // What an execution is, in the columns of its point table.
 struct OpInfo {
@@ -81,6 +84,9 @@ struct OpPlace {
 //   activation:   rows, width: gate half times up half; norm the same
 //   copies:       bytes; launches: number of empty kernels one by one, or in one graph
 OpPlace op_place(OpKind kind, std::span<const double> p, const OpRates& rates);
+
+// Seconds, in the order of kRemoteTerms; less than one assignment has as much less of the launch.
+std::array<double, 3> remote_terms(double assignments, double hidden, double intermediate, const OpRates& rates);
 
 // Rows after padding every group to whole tiles. Even groups exactly; uneven ones lose half a tile each on average.
 double padded_rows(double rows, double groups, double rows_max, double tile);

@@ -114,6 +114,47 @@ TEST_CASE("many rows for few groups are extrapolated where a table has few group
   CHECK(origin(16, 200) == Origin::kExtrapolated);
 }
 
+// 16 of 128 experts, top-8, on a rank that has all tokens: of 8 assignments a token one is its own.
+TEST_CASE("what other ranks' assignments take is fitted beside the ranks' own rows") {
+  const auto own = [](double groups, double rows) {
+    return 20e-6 + groups * 3 * 1e6 * 2 / 1e12 + 6 * 1e6 * rows / 50e12;
+  };
+  PointTable table{"grouped_gemm",
+                   {"rows", "groups", "rows_max", "hidden", "intermediate", "tokens", "assignments", "experts"},
+                   {},
+                   {},
+                   {},
+                   {},
+                   {}};
+  for (const auto& [hidden, width] : {std::pair(2000.0, 500.0), std::pair(500.0, 2000.0)}) {
+    for (double each = 1; each <= 4096; each *= std::sqrt(2)) {
+      for (const double groups : {16.0, 64.0, 128.0}) {
+        const double rows = each * groups;
+        for (const double top_k : {2.0, 8.0}) {  // with one alone, tokens and rows could not be told apart
+          table.add(std::vector<double>{rows, groups, each, hidden, width, rows / top_k, rows, 128}, own(groups, rows));
+        }
+        // 6 us, and of each other assignment three rows of the hidden size and one of the width, in bf16 at 1 TB/s.
+        const double remote = 6e-6 + 7 * rows * (3 * hidden + width) * 2 / 1e12;
+        table.add(std::vector<double>{rows, groups, each, hidden, width, rows, 8 * rows, 128},
+                  own(groups, rows) + remote);
+      }
+    }
+  }
+  const FittedOp op = fit_op(table, kRates, "a test");
+  REQUIRE(op.remote_rows.has_value());
+  CHECK(op.remote_rows->coefficients[0] == doctest::Approx(6).epsilon(0.05));
+  CHECK(op.remote_rows->coefficients[1] == doctest::Approx(3).epsilon(0.05));
+  CHECK(op.remote_rows->coefficients[2] == doctest::Approx(1).epsilon(0.2));
+  CHECK(op.remote_rows->held_out.p95 < 0.05);
+  // The ranks' points are no part of the fit for their own rows.
+  CHECK(op.held_out.points + op.remote_rows->held_out.points < 130);
+  const FittedProfile back =
+      read_fitted_profile(Config::from_text(profile_yaml({"toy", "Toy", "", "", {op}}), "fit.yaml"));
+  REQUIRE(back.ops.front().remote_rows.has_value());
+  CHECK(back.ops.front().remote_rows->coefficients[1] ==
+        doctest::Approx(op.remote_rows->coefficients[1]).epsilon(1e-5));
+}
+
 TEST_CASE("repeated rows show the noise that no model can pass under") {
   PointTable table = dense_points(0);
   for (std::size_t i = 0; i < 20; ++i) {

@@ -124,6 +124,25 @@ TEST_CASE("an engine's narrow experts take what its own table has for them") {
   CHECK(narrow_experts("B200", "sglang", WeightType::kFp4, 65536) / 0.6375e-3 == doctest::Approx(1).epsilon(0.15));
 }
 
+// The same tables, in ms: Qwen3-235B's experts of 4096 x 1536, 16 of 128 on each of eight GPUs that have all tokens, balanced: as
+// many rows as tokens, and seven times as many assignments to other GPUs.
+TEST_CASE(
+    "a rank that has all tokens takes what its engine's kernel takes with other ranks' assignments in its buffers") {
+  const auto off = [](const char* gpu, double tokens, double ms) {
+    GpuEntry entry = find_gpu(gpu);
+    entry.compute.use_kernels_of("sglang");
+    MoeSpec model = find_model("qwen3-235b-a22b");
+    model.dtype = WeightType::kFp8;
+    const ComputeModel compute(model, entry.spec, {.gpus = 8, .attention_tp = 8}, entry.compute);
+    return compute.experts(tokens, 16, tokens).time.count() / (ms * 1e-3) - 1;
+  };
+  CHECK(std::abs(off("H100", 1024, 0.2437)) < 0.15);
+  CHECK(std::abs(off("H100", 4096, 0.6311)) < 0.15);
+  CHECK(std::abs(off("H100", 16384, 2.2526)) < 0.15);
+  CHECK(std::abs(off("H200", 1024, 0.2007)) < 0.15);
+  CHECK(std::abs(off("H200", 16384, 1.9115)) < 0.15);
+}
+
 // The same tables, in ms: gpt-oss-120b whole on one GPU, Kimi-K2 split over 8; power_law_1.01.
 TEST_CASE("experts of 4 bits take what their own tables have for them") {
   const auto experts = [](const char* name, const char* gpu, const char* engine, int gpus, double tokens) {

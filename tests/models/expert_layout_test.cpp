@@ -122,6 +122,6 @@ TEST_CASE("experts of few columns take as long as their rows take to be read and
   const FittedCompute compute(*node.compute.fitted, "", model, node.spec.gpu, {.gpus = 64, .attention_tp = 8});
   // 256 experts of 8192 rows of 7168 bf16 in and out: 30.1 GB a direction at 2.039 TB/s.
   const double rows = 256 * 8192.0, bytes = rows * 2 * 7168 * 2;
-  CHECK(compute.experts_of_rows().at(rows, 256).time.count() ==
+  CHECK(compute.experts(rows, 256, std::nullopt).time.count() ==
         doctest::Approx(bytes / node.spec.gpu.memory_bandwidth.count()).epsilon(1e-6));
 }
