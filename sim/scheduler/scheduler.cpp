@@ -9,24 +9,43 @@ namespace {
 
 std::int64_t tokens_of(const RequestRecord& r) { return std::int64_t{r.input_tokens} + r.output_tokens; }
 
+// Pages of 16 tokens are vLLM's; of smaller ones so many are taken together.
+constexpr std::int64_t kOwnBlockTokens = 16;
+
+bool caches(const ServingOptions& options, bool keeps_received) {
+  return options.prefix_caching && (options.role != InstanceRole::kDecode || keeps_received);
+}
+
+// Nothing says that a request's own states of linear layers and windows, the pages beside its tokens, can be found again.
+std::int64_t own_block_tokens(const ServingOptions& options) {
+  const std::int64_t page = options.kv_block_tokens;
+  return options.kv_blocks_per_request > 0 ? 0 : (kOwnBlockTokens + page - 1) / page * page;
+}
+
 }  // namespace
 
 Scheduler::Scheduler(const ServingOptions& options, const RankContext& context, const MemoryRules& rules)
     : options_(options),
       rules_(rules),
       records_(context.records),
-      prefixes_(options.prefix_caching && (options.role != InstanceRole::kDecode || rules.keeps_received) &&
-                        context.prefixes != nullptr && context.prefixes->known()
+      prefixes_(caches(options, rules.keeps_received) && context.prefixes != nullptr && context.prefixes->known()
                     ? context.prefixes
                     : nullptr),
+      prefix_tokens_(prefixes_ != nullptr                    ? prefixes_->block_tokens
+                     : caches(options, rules.keeps_received) ? own_block_tokens(options)
+                                                             : 0),
       ended_requests_(context.ended),
-      kv_(options.kv_blocks, options.kv_block_tokens, prefixes_ != nullptr ? prefixes_->block_tokens : 0),
+      kv_(options.kv_blocks, options.kv_block_tokens, static_cast<int>(prefix_tokens_)),
       decodes_(options.kv_block_tokens, options.speculative, Seed{options.seed}, context.rank) {
   EPSIM_CHECK(options.token_budget > 0 && options.max_running_requests >= 0, "a rank must be allowed to work");
 }
 
 std::span<const std::int32_t> Scheduler::path_of(std::int32_t request) const {
-  return prefixes_ != nullptr ? prefixes_->of(static_cast<std::size_t>(request)) : std::span<const std::int32_t>();
+  if (prefixes_ != nullptr) {
+    return prefixes_->of(static_cast<std::size_t>(request));
+  }
+  const auto own = own_paths_.find(request);
+  return own == own_paths_.end() ? std::span<const std::int32_t>() : own->second;
 }
 
 void Scheduler::enqueue(std::int32_t request) {
@@ -90,7 +109,7 @@ std::int64_t Scheduler::prompt_of(std::int32_t request) const {
 
 // At least one token of a prompt is computed, since its end yields the next token.
 std::int64_t Scheduler::hit_blocks(std::int32_t request) const {
-  return prefixes_ == nullptr ? 0 : kv_.match(path_of(request), (prompt_of(request) - 1) / prefixes_->block_tokens);
+  return caches_prefixes() ? kv_.match(path_of(request), (prompt_of(request) - 1) / prefix_tokens_) : 0;
 }
 
 std::int64_t Scheduler::cached_tokens(std::int32_t request) const { return tokens_of_hit(hit_blocks(request)); }
@@ -243,14 +262,26 @@ bool Scheduler::comes(std::int32_t request) const {
 
 // Blocks that `tokens` tokens of the request complete become the prefix cache's.
 void Scheduler::publish(std::int32_t request, Active& a, std::int64_t tokens) {
-  if (prefixes_ == nullptr) {
+  if (!caches_prefixes()) {
     return;
   }
   const auto path = path_of(request);
-  const std::int64_t complete = std::min(tokens / prefixes_->block_tokens, std::ssize(path));
+  const std::int64_t complete = std::min(tokens / prefix_tokens_, std::ssize(path));
   for (; a.lent < complete; ++a.lent) {
     kv_.publish(path[static_cast<std::size_t>(a.lent)]);
   }
+}
+
+// The blocks that `tokens` tokens of the request complete are the prefix cache's, under names of their own where the trace has none.
+void Scheduler::leave_in_cache(std::int32_t request, Active& a, std::int64_t tokens) {
+  if (prefixes_ != nullptr || prefix_tokens_ == 0) {
+    return;
+  }
+  std::vector<std::int32_t>& path = own_paths_[request];
+  while (std::ssize(path) < tokens / prefix_tokens_) {
+    path.push_back(own_ids_++);
+  }
+  publish(request, a, tokens);
 }
 
 void Scheduler::finish(std::int32_t request, Ticks now) {
@@ -264,20 +295,24 @@ void Scheduler::finish(std::int32_t request, Ticks now) {
   Active& a = entry->second;
   const std::int64_t kept = tokens_of(r) - 1;  // the last token is never put into KV memory
   publish(request, a, kept);
+  if (!own_paths_.empty()) {  // memory is taken in the order in which it was given back
+    leave_in_cache(request, a, kept);
+  }
   if (const std::int64_t own = own_blocks(request, a, kept); own > 0) {
     kv_.release(own);
   }
   kv_.take_back(path_of(request, a.lent));
+  own_paths_.erase(request);
   counts_.resumed_tokens += a.done - r.input_tokens;  // of its prompt, what it had generated
   active_.erase(entry);
   count_unfinished(request, -1);
   ++departures_;
 }
 
-// Takes a request out, with its memory; what it leaves behind.
-Scheduler::Resumed Scheduler::suspend(std::int32_t request) {
+// Takes a request out, with its memory; what it leaves behind. `leaves`: in the prefix cache, too, for itself.
+Scheduler::Resumed Scheduler::suspend(std::int32_t request, bool leaves) {
   const auto entry = active_.find(request);
-  const Active a = entry->second;
+  Active a = entry->second;
   Resumed out;
   out.generated = a.generated;
   std::int64_t held = a.done;
@@ -292,6 +327,9 @@ Scheduler::Resumed Scheduler::suspend(std::int32_t request) {
     out.last_token = m.last_token;
   }
   out.computed = std::max(held, a.known);
+  if (leaves) {
+    leave_in_cache(request, a, rules_.leaves_answers ? held : std::min(held, a.prompt));
+  }
   forget(request, a, held);
   return out;
 }
@@ -307,7 +345,7 @@ void Scheduler::forget(std::int32_t request, const Active& a, std::int64_t held)
 }
 
 void Scheduler::retract(std::int32_t request, Requeue to) {
-  resumed_[request] = suspend(request);
+  resumed_[request] = suspend(request, to != Requeue::kHost);
   mutable_record(request).state = RequestState::kWaiting;
   ++records_.make_extras(static_cast<std::size_t>(request)).retractions;
   ++counts_.retractions;

@@ -170,6 +170,8 @@ class Scheduler {
     bool keeps_received = false;
     // What is computed of a prompt in a step can be shared by requests that enter after it in the same step.
     bool shares_at_once = false;
+    // A request that gives its memory back leaves what it has generated in the prefix cache beside its prompt.
+    bool leaves_answers = false;
   };
   Scheduler(const ServingOptions& options, const RankContext& context, const MemoryRules& rules);
 
@@ -203,9 +205,7 @@ class Scheduler {
   std::int64_t prompt_of(std::int32_t request) const;
   // Prefix blocks of the request that the cache holds, and their tokens.
   std::int64_t hit_blocks(std::int32_t request) const;
-  std::int64_t tokens_of_hit(std::int64_t hit) const {
-    return prefixes_ != nullptr ? hit * prefixes_->block_tokens : 0;
-  }
+  std::int64_t tokens_of_hit(std::int64_t hit) const { return hit * prefix_tokens_; }
   // Pages that come into use when these prefix blocks are lent to the request.
   std::int64_t newly_used(std::int32_t request, std::int64_t hit) const;
   // Pages that come into use when the request enters with all of its input and output reserved.
@@ -245,7 +245,7 @@ class Scheduler {
   const RankBatch& batch() const { return batch_; }
   // Requests that have given their memory back so far.
   std::int64_t departures() const { return departures_; }
-  bool caches_prefixes() const { return prefixes_ != nullptr; }
+  bool caches_prefixes() const { return prefixes_ != nullptr || !own_paths_.empty(); }
 
   std::deque<std::int32_t> waiting_;
   bool head_lacks_blocks_ = false;  // the head of the queue lacked memory in this step
@@ -272,12 +272,13 @@ class Scheduler {
   void count_unfinished(std::int32_t request, std::int64_t change);  // 1 or -1
   void grow(const Active& a, std::int64_t tokens);
   void publish(std::int32_t request, Active& a, std::int64_t tokens);
+  void leave_in_cache(std::int32_t request, Active& a, std::int64_t tokens);
 
   // Life of a request.
   bool remote_fits(std::int32_t request, std::int64_t context, std::int64_t hit) const;
   void resume_from_host(std::int32_t request);
   void finish(std::int32_t request, Ticks now);
-  Resumed suspend(std::int32_t request);
+  Resumed suspend(std::int32_t request, bool leaves);
   std::int32_t give_up(std::int32_t request);
   std::optional<DecodeSet::Member> take_joining(std::int32_t request);
   void forget(std::int32_t request, const Active& a, std::int64_t held);
@@ -287,6 +288,11 @@ class Scheduler {
   MemoryRules rules_;
   RequestRecords& records_;
   const PrefixBlocks* prefixes_;
+  std::int64_t prefix_tokens_;  // of a block of the prefix cache; 0: there is none
+  // Where the trace names no prefixes: blocks of requests that gave their memory back, under ids of this rank's own. Such a request
+  // finds again what of them nobody has taken.
+  std::unordered_map<std::int32_t, std::vector<std::int32_t>> own_paths_;
+  std::int32_t own_ids_ = 0;
   std::vector<std::int32_t>* ended_requests_;  // RankContext::ended
   KvPool kv_;
   std::unordered_map<std::int32_t, Active> active_;

@@ -29,6 +29,7 @@ void Scheduler::release_handed_over(std::int32_t request) {
   EPSIM_CHECK(std::erase(in_transfer_, request) == 1, "only a prompt that was handed over can be released");
   const Active a = active_.at(request);
   forget(request, a, a.done);
+  own_paths_.erase(request);
   count_unfinished(request, -1);
   ++departures_;
 }
@@ -122,15 +123,19 @@ std::int32_t Scheduler::give_up(std::int32_t request) {
     std::erase(remote_, request);
     std::erase(unseen_, request);
     std::erase(unheard_, request);
+    own_paths_.erase(request);
     return before;
   }
   const Active a = entry->second;
   if (std::erase(in_transfer_, request) > 0) {
     std::erase(handed_over_, request);
     forget(request, a, a.done);
+    own_paths_.erase(request);
     return options_.role == InstanceRole::kPrefill ? 1 : 0;  // counted where the token was made
   }
-  return suspend(request).generated;
+  const std::int32_t generated = suspend(request, false).generated;
+  own_paths_.erase(request);
+  return generated;
 }
 
 std::optional<DecodeSet::Member> Scheduler::take_joining(std::int32_t request) {

@@ -14,9 +14,12 @@ namespace epsim {
 class VllmScheduler final : public Scheduler {
  public:
   VllmScheduler(const ServingOptions& options, const RankContext& context)
-      : Scheduler(
-            options, context,
-            {.leaves_when_handed_over = true, .samples_again = true, .keeps_received = true, .shares_at_once = true}),
+      : Scheduler(options, context,
+                  {.leaves_when_handed_over = true,
+                   .samples_again = true,
+                   .keeps_received = true,
+                   .shares_at_once = true,
+                   .leaves_answers = true}),
         knobs_(std::any_cast<const VllmKnobs&>(options.knobs)) {}
 
  private:

@@ -100,6 +100,32 @@ TEST_CASE("the latest request is preempted when blocks run out, goes to the head
   CHECK(gaps.count() == 8 + 8);
 }
 
+TEST_CASE("a preempted request finds in the prefix cache what nobody has taken of its memory") {
+  // 6 blocks of 16 tokens. A and B (32 in, 33 out): two blocks each, then three, full after 16 decodes; a fourth each does not fit.
+  for (const bool cached : {true, false}) {
+    ServingOptions options = vllm(100, 6, 16);
+    options.prefix_caching = cached;
+    auto records = records_of({{0, 32, 33}, {0, 32, 33}});
+    VllmScheduler rank(options, {records});
+    rank.enqueue(0);
+    rank.enqueue(1);
+    GapSamples gaps;
+    std::int64_t at = 0;
+    check_steps(rank, at, {{64, 0, 4}}, gaps);
+    check_steps(rank, at, std::vector<VllmStep>(16, {0, 2, 6}), gaps);
+    // A takes the last of the three blocks that B leaves, and B waits until it can have four.
+    check_steps(rank, at, std::vector<VllmStep>(16, {0, 1, 4}), gaps);
+    CHECK(records.extras(1).retractions == 1);
+    // B has 32 tokens of input and 17 of its answer to begin with: 32 of them are in the two blocks that are left.
+    check_steps(rank, at, {{cached ? 17 : 49, 0, 4}}, gaps);
+    check_steps(rank, at, std::vector<VllmStep>(15, {0, 1, 4}), gaps);
+    CHECK_FALSE(rank.has_work());
+    CHECK(rank.counts().recomputed_tokens == (cached ? 16 : 48));
+    CHECK(rank.counts().hit_tokens == 0);  // of other requests' prompts
+    CHECK(rank.kv().used() == 0);
+  }
+}
+
 TEST_CASE("what a request holds beside its tokens is preempted and taken again with it") {
   // 60 blocks of a token, of which each request takes 15 whatever its length. A and B: 14 in, 8 out.
   ServingOptions options = vllm(100, 60, 1);
