@@ -14,7 +14,10 @@ constexpr VllmKnobs kVllm{};
 // pull request 13594; v1/sample/ops/topk_topp_sampler.py): 2 in bf16, 4 in float32, sorted 4 with an int64 index 8;
 // PyTorch's segmented sort takes 8 for the indices it starts from and 12 for a second buffer of keys and indices
 // (aten/src/ATen/native/cuda/SortStable.cu; the 12 are the 1.74 GiB of 1024 rows of 152,064 words in vLLM issue 15105).
-constexpr double kLogitBytes = 2 + 4 + (4 + 8) + 8 + (4 + 8);
+constexpr double kSortedLogitBytes = 2 + 4 + (4 + 8) + 8 + (4 + 8);
+// Without a sort, by Triton's kernel (pull request 33538, v0.16) or FlashInfer's (40376, default since April 2026): 2 in bf16, 4 in
+// float32, 4 for its probability and 4 for the noise that it is divided by, or for the logits that top-k keeps. v0.14 and v0.15 sort.
+constexpr double kLogitBytes = 2 + 4 + 4 + 4;
 
 constexpr KeyTable kSharedKeys({
     {"max_num_batched_tokens", key::whole(Bound::kPositive), key::by("the engine's, by GPU"),
@@ -93,7 +96,8 @@ namespace {
 // platforms/cuda.py, check_and_update_config, v0.10 and v0.14: FlashMLA has blocks of 64, CUTLASS's MLA on Blackwell of 128.
 int mla_block_tokens(const EngineSite& site) { return site.hopper() ? 64 : site.blackwell() ? 128 : 16; }
 
-void read_shared(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
+void read_shared(ConfigReader& in, const Budgets& budgets, const EngineSite& site, double logit_bytes,
+                 EngineSettings& out) {
   ServingOptions& s = out.serving;
   VllmKnobs knobs;
   s.token_budget = budgets.per_rank(in, "max_num_batched_tokens",
@@ -127,7 +131,7 @@ void read_shared(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   out.memory.default_block_tokens = 16;
   out.memory.mla_block_tokens = mla_block_tokens(site);
   out.memory.drafter = true;  // v1/worker/gpu_model_runner.py: load_model, get_kv_cache_spec
-  out.memory.peak_per_word = kLogitBytes * s.max_running_requests;
+  out.memory.peak_per_word = logit_bytes * s.max_running_requests;
   in.check(!in.has("num_gpu_blocks") || !in.has("num_gpu_blocks_override"), "num_gpu_blocks",
            "this is num_gpu_blocks_override; give one of them.");
   out.memory.num_gpu_blocks = in.maybe<std::int64_t>(in.has("num_gpu_blocks") ? kSharedKeys["num_gpu_blocks"]
@@ -146,12 +150,12 @@ void read_sizes(ConfigReader& in, const Key& key, const EngineDefault<std::vecto
 }  // namespace
 
 void read_vllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
-  read_shared(in, budgets, site, out);
+  read_shared(in, budgets, site, kSortedLogitBytes, out);
   read_sizes(in, kVllmKeys["cuda_graph_sizes"], vllm_graph_sizes(out.serving.max_running_requests), site, out.serving);
 }
 
 void read_vllm_0_14(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
-  read_shared(in, budgets, site, out);
+  read_shared(in, budgets, site, kLogitBytes, out);
   ServingOptions& s = out.serving;
   // config/vllm.py: on unless something other than EAGLE or MTP drafts, which is refused with it.
   const bool plain_drafts = s.speculative.draft_tokens > 0 && s.speculative.drafter == DrafterKind::kNone;

@@ -1,4 +1,4 @@
-// What engines choose, and the KV tokens that they log.
+// What engines choose.
 #include "sim/scenario/engine_defaults.h"
 
 #include <doctest/doctest.h>
@@ -28,34 +28,6 @@ constexpr double kGib = 1073741824.0;
 
 EngineSite site(double gib, int gpus, int dp_ranks) {
   return {.dp_ranks = dp_ranks, .gpus = gpus, .gpu = "", .gpu_memory = Bytes(gib * kGib)};
-}
-
-// A log line of SGLang, and the deployment that wrote it.
-struct Logged {
-  const char *model, *node;
-  WeightType weights;
-  int gpus, attention_tp;
-  Sharding embedding;
-  double fraction;
-  std::int64_t tokens;
-  double within;
-};
-
-std::int64_t predicted(const Logged& log) {
-  MoeSpec model = find_model(log.model);
-  model.dtype = log.weights;
-  ClusterSpec cluster{find_node(log.node).spec, 1};
-  cluster.node.gpus = cluster.node.nics = log.gpus;
-  Parallelism parallelism;
-  parallelism.gpus = log.gpus;
-  parallelism.attention_tp = log.attention_tp;
-  parallelism.embedding = parallelism.lm_head = log.embedding;
-  MemoryOptions options;
-  options.static_fraction = log.fraction;
-  options.account = MemoryAccount::kSglang;
-  const std::int64_t each = std::int64_t{model.experts} * model.moe_layers() / log.gpus;
-  const std::vector<std::int64_t> resident(static_cast<std::size_t>(log.gpus), each);
-  return memory_breakdown(model, cluster, parallelism, options, resident).ranks[0].tokens;
 }
 
 // Everything left to the engine.
@@ -120,41 +92,6 @@ TEST_CASE("vLLM's tokens: two all-reduces a layer with one DP rank, broadcasts b
   CHECK(default_transport("vllm_v1", moe, cluster, {}, 2, InstanceRole::kWhole).value == "broadcast_allreduce");
 }
 
-TEST_CASE("KV tokens as SGLang logs them") {
-  for (const Logged& log :
-       {// SGLang 0.5.12 (InferenceX, dsr1_fp8_h200), published by ai-dynamo/aisimulate pull request 263.
-        Logged{"deepseek-r1", "DGX-H200", WeightType::kFp8, 8, 8, Sharding::kTensorParallel, 0.82, 509'285, 0.03},
-        // sglang pull request 17392: DP4 TP4 EP4, 138.29 GiB free, 16.39 of weights: (138.29 f - 16.39) GiB over
-        // 98,304 B a token is the logged count for f = 0.8.
-        Logged{"qwen3-30b-a3b", "DGX-H200", WeightType::kBf16, 4, 1, Sharding::kReplicated, 0.8, 1'029'388, 0.03},
-        // vllm issue 21348: TP4, memory before loading not told.
-        Logged{"qwen3-235b-a22b", "DGX-H100", WeightType::kFp8, 4, 4, Sharding::kTensorParallel, 0.93, 367'404,
-               0.03}}) {
-    const std::int64_t tokens = predicted(log);
-    MESSAGE(std::string(log.model), ": ", tokens, " tokens, logged ", log.tokens);
-    CHECK(static_cast<double>(tokens) == doctest::Approx(static_cast<double>(log.tokens)).epsilon(log.within));
-  }
-}
-
-TEST_CASE("KV tokens as vLLM logs them: what its profile run sorts is set aside") {
-  // vllm issue 21348: v0.9 on 4 H100, Qwen3-235B in fp8, TP4; 178,880 tokens.
-  const Scenario s = read_scenario(
-      Config::from_text(
-          "name: v\nseed: 1\ncluster: {node: DGX-H100, nodes: 1, gpus_per_node: 4}\n"
-          "model: {architecture: qwen3-235b-a22b, dtype: fp8}\nparallelism: {attention_tp: 4, ep_size: 1, "
-          "embedding: tensor_parallel}\nserving: {engine: vllm_v1}\n"
-          "requests: {kind: constant, rate: 1/s, count: 2, input_tokens: 64, output_tokens: 4}\n"
-          "loads: {kind: uniform}\nplan_loads: {kind: uniform}\n",
-          "v.yaml"),
-      {});
-  // 1024 sequences x 151,936 words x 38 B.
-  CHECK(to_gib(s.memory.profiled_peak) == doctest::Approx(1024.0 * 151936 * 38 / kGib));
-  const std::vector<std::int64_t> resident(4, std::int64_t{128} * 94);
-  const MemoryBreakdown m = memory_breakdown(s.model, s.cluster, s.parallelism, s.memory, resident);
-  MESSAGE("Qwen3-235B on vLLM: ", m.ranks[0].tokens, " tokens, logged 178,880");
-  CHECK(static_cast<double>(m.ranks[0].tokens) == doctest::Approx(178'880).epsilon(0.08));
-}
-
 TEST_CASE("a vLLM pool sets aside what its own max_num_seqs needs, and its resolved scenario the same") {
   const Scenario s =
       left_to("vllm_v1", "DGX-H200",
@@ -166,49 +103,6 @@ TEST_CASE("a vLLM pool sets aside what its own max_num_seqs needs, and its resol
     CHECK(pools[0].memory.profiled_peak.count() == 128 * 38.0 * s.model.vocab);
     CHECK(pools[1].memory.profiled_peak.count() == 512 * 38.0 * s.model.vocab);
   }
-}
-
-TEST_CASE("SGLang's account of R1 on H200, worked out") {
-  // Per GPU with TP8, GiB: what a step's weights come to (memory_model_test.cpp), embedding, head and router in bf16.
-  MoeSpec model = find_model("deepseek-r1");
-  model.dtype = WeightType::kFp8;
-  CHECK(to_gib(model.embedding_bytes()) == doctest::Approx(2.0 * 129280 * 7168 * 2 / kGib));
-  CHECK(to_gib(model.router_bytes()) == doctest::Approx(256.0 * 7168 * 2 / kGib));
-  Parallelism tp8;
-  tp8.gpus = tp8.attention_tp = 8;
-  const ClusterSpec cluster{find_node("DGX-H200").spec, 1};
-  const std::vector<std::int64_t> resident(8, 256 * 58 / 8);
-  MemoryOptions options;
-  options.static_fraction = 0.82;
-  options.account = MemoryAccount::kSglang;
-  const MemoryBreakdown m = memory_breakdown(model, cluster, tp8, options, resident);
-  // Absorbed up-projections once more in bf16: 61 layers x 512 x 16 heads x (128 + 128) x 2 B = 0.238 GiB; scales: 4 B
-  // for 128 x 128 of the 78.6 GiB in fp8 = 0.019 GiB.
-  CHECK(to_gib(m.reserves) == doctest::Approx(0.238 + 0.019).epsilon(0.01));
-  // 143771 MiB less 2.5 GiB, times 0.82.
-  CHECK(to_gib(m.static_pool) == doctest::Approx((143771.0 / 1024 - 2.5) * 0.82));
-  // SGLang logs 79.80 GiB for the weights.
-  CHECK(to_gib(m.weights_total() + m.reserves) == doctest::Approx(79.80).epsilon(0.005));
-}
-
-// TensorRT-LLM v1.1, pyexecutor/_util.py, _cal_max_memory: (total - peak) x fraction, for the cache alone.
-TEST_CASE("TensorRT-LLM gives the cache a share of what weights leave") {
-  const MoeSpec model = [] {
-    MoeSpec out = find_model("DeepSeek-R1");
-    out.dtype = WeightType::kFp8;
-    return out;
-  }();
-  Parallelism tp8;
-  tp8.gpus = tp8.attention_tp = 8;
-  const ClusterSpec cluster{find_node("DGX-H200").spec, 1};
-  const std::vector<std::int64_t> resident(8, 256 * 58 / 8);
-  MemoryOptions options;
-  options.static_fraction = 0.75;
-  options.account = MemoryAccount::kTrtllm;
-  const MemoryBreakdown m = memory_breakdown(model, cluster, tp8, options, resident);
-  const double left = 143771.0 / 1024 - 2.5 - to_gib(m.weights_total() + m.reserves);
-  CHECK(to_gib(m.kv_pool) == doctest::Approx(0.75 * left));
-  CHECK(m.extras_loss == doctest::Approx(0));
 }
 
 TEST_CASE("SGLang's fraction of static memory") {
