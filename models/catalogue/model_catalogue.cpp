@@ -1,6 +1,10 @@
 #include "models/catalogue/model_catalogue.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <string>
@@ -8,6 +12,7 @@
 #include "models/catalogue/data_files.h"
 #include "models/catalogue/hf_config.h"
 #include "sim/core/mapped.h"
+#include "sim/core/refuse.h"
 
 namespace epsim {
 namespace {
@@ -126,8 +131,38 @@ std::vector<ModelItem> list_models() {
                 [&](const std::string& stem) { return read_item(data_document(kFolder, stem, "model").root()); });
 }
 
+namespace {
+
+// A name on Hugging Face, which looks like a path and is none: the model of the catalogue that it is, or begins with.
+void refuse_repository(const std::string& name) {
+  const std::filesystem::path path(name);
+  const std::string extension = path.extension().string();
+  const bool repository = std::distance(path.begin(), path.end()) == 2 && extension != ".json" && extension != ".yaml";
+  if (!repository || std::filesystem::exists(path)) {
+    return;
+  }
+  const std::string key = catalogue_key(path.filename().string());
+  std::string nearest;
+  for (const ModelItem& item : list_models()) {
+    std::vector<std::string> names = item.aliases;
+    names.push_back(item.name);
+    for (const std::string& each : names) {
+      if (key.starts_with(catalogue_key(each)) && each.size() > nearest.size()) {
+        nearest = each;
+      }
+    }
+  }
+  refuse_if(!nearest.empty(), "",
+            fmt::format("'{}' is no file here. The catalogue has the model as {}; its repository's config.json, "
+                        "downloaded, can be given as well.",
+                        name, nearest));
+}
+
+}  // namespace
+
 MoeSpec find_model(const std::string& name_or_path) {
   if (looks_like_path(name_or_path)) {
+    refuse_repository(name_or_path);
     const std::filesystem::path file(name_or_path);
     return file.extension() == ".json" ? read_hf_config(file) : read_model(Config::from_file(file));
   }

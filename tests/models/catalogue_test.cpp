@@ -162,6 +162,12 @@ TEST_CASE("an unknown name lists all, the nearest first") {
   const std::string gpu = problem([] { find_node("h200"); });
   CHECK(gpu.find("H200 is a GPU, not a node; nodes with it: p5e.48xlarge, p5en.48xlarge, DGX-H200.") == 0);
   CHECK(problem([] { find_gpu("H10"); }).find("nearest first: H100") != std::string::npos);
+  // Names on Hugging Face.
+  CHECK(problem([] { find_model("Qwen/Qwen3-235B-A22B-Instruct-2507-FP8"); }).find("as Qwen3-235B-A22B;") !=
+        std::string::npos);
+  CHECK(problem([] { find_model("deepseek-ai/DeepSeek-V3.2-Exp"); }).find("as DeepSeek-V3.2-Exp;") !=
+        std::string::npos);
+  CHECK(problem([] { find_model("somebody/a-model"); }).find("there is no such file") != std::string::npos);
   const std::string model = problem([] { find_model("DeepSek-R1"); });
   CHECK(model.find("nearest first: DeepSeek-R1") != std::string::npos);
   CHECK(model.find("DeepSeek-V3") != std::string::npos);
