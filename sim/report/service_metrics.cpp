@@ -71,7 +71,7 @@ bool grows(Run r, Seconds arrivals, PackedTicks RequestRecord::*event) {
 bool overloaded(Run r) {
   constexpr double kMostStay = 0.25;  // of the time in which requests arrive
   constexpr std::size_t kLeast = 100;
-  if (r.interrupted || r.requests.size() < kLeast) {
+  if (r.interrupted || r.concurrency > 0 || r.requests.size() < kLeast) {  // clients offer what is served
     return false;
   }
   const std::size_t later = r.requests.size() / 2;
