@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <regex>
 #include <string>
 
 #include "models/catalogue/data_files.h"
@@ -133,11 +134,19 @@ std::vector<ModelItem> list_models() {
 
 namespace {
 
-// A name on Hugging Face, which looks like a path and is none: the model of the catalogue that it is, or begins with.
+// Whether what follows a model's name on Hugging Face leaves its shape as it is: training, date, version and types of weights.
+bool same_shape(const std::string& rest) {
+  static const std::regex harmless(
+      "(-(instruct|chat|base|thinking|it|hf|fp8|bf16|nvfp4|fp4|mxfp4|awq|gptq|int4|int8|[0-9]{4}|v[0-9][0-9.]*))*");
+  return std::regex_match(rest, harmless);
+}
+
+// A name on Hugging Face, which looks like a path and is none: the model of the catalogue that it is.
 void refuse_repository(const std::string& name) {
-  const std::filesystem::path path(name);
-  const std::string extension = path.extension().string();
-  const bool repository = std::distance(path.begin(), path.end()) == 2 && extension != ".json" && extension != ".yaml";
+  std::filesystem::path path(name);
+  path = path.has_filename() ? path : path.parent_path();
+  const std::string owner = path.begin()->string();
+  const bool repository = std::distance(path.begin(), path.end()) == 2 && owner.find_first_not_of("./") != owner.npos;
   if (!repository || std::filesystem::exists(path)) {
     return;
   }
@@ -147,7 +156,8 @@ void refuse_repository(const std::string& name) {
     std::vector<std::string> names = item.aliases;
     names.push_back(item.name);
     for (const std::string& each : names) {
-      if (key.starts_with(catalogue_key(each)) && each.size() > nearest.size()) {
+      const bool same = key.starts_with(catalogue_key(each)) && same_shape(key.substr(each.size()));
+      if (same && each.size() > nearest.size()) {
         nearest = each;
       }
     }

@@ -8,8 +8,8 @@
 namespace epsim {
 namespace {
 
-// SGLang's tables but the A100's, vLLM's, and TensorRT-LLM's of its own cubins measure whole models on one GPU: few experts
-// are touched only by few tokens. Many rows for few experts, what a GPU of an expert-parallel group has, lie beyond every
+// SGLang's tables but the A100's, vLLM's, and TensorRT-LLM's of its own cubins, as far as rows alone are fitted to them, measure whole
+// models on one GPU: few experts are touched only by few tokens. Many rows for few experts, what a GPU of an expert-parallel group has, lie beyond every
 // point, and a fit's correction means nothing there. The A100's table has them.
 constexpr std::string_view kWholeModelKernels[] = {"sglang_", "vllm_", "moe_torch_flow_min_latency"};  // or begin so
 constexpr double kMostMeasuredGroups = 256;

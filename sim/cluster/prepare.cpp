@@ -115,8 +115,9 @@ void check_pool(const Scenario& s, const InstancePool& pool, const PolicyChoice&
 }
 
 // The scenario's serving options with the KV pool that the memory leaves.
-ServingOptions with_kv_pool(const InstancePool& pool, const MemoryBreakdown& memory) {
+ServingOptions with_kv_pool(const InstancePool& pool, const MemoryBreakdown& memory, const MoeSpec& model) {
   ServingOptions out = pool.serving;
+  out.prefix_caching = out.prefix_caching && model.layers_of(AttentionReach::kLinear) == 0;  // check_prefix_cache()
   out.kv_blocks = std::min_element(memory.ranks.begin(), memory.ranks.end(), [](const RankKv& a, const RankKv& b) {
                     return a.blocks < b.blocks;
                   })->blocks;
@@ -187,7 +188,7 @@ PreparedInstance prepare_instance(const Scenario& s, const InstancePool& pool, c
   MemoryBreakdown memory =
       memory_breakdown(s.model, pool.cluster, pool.parallelism, policy.copies_take_kv ? options : pool.memory,
                        resident_experts(placement, policy.copies_take_kv));
-  const ServingOptions serving = with_kv_pool(pool, memory);
+  const ServingOptions serving = with_kv_pool(pool, memory, s.model);
   return {pool,
           policy,
           std::move(plan),

@@ -37,11 +37,11 @@ std::string parallelism_text(bool dense, int gpus, int tp) {
                      "  attention_tp: {}  # all GPUs of an instance; smaller ones: cluster.gpus_per_node\n\n",
                      gpus)
          : tp > 1 ? fmt::format(
-                        "parallelism:\n  attention_tp: {}  # GPUs of an attention DP rank\n"
-                        "  # A GPU has whole experts, as with --enable-expert-parallel or --ep-size; without these an "
-                        "engine\n"
-                        "  # splits each of them over all GPUs:\n  # ep_size: 1\n\n",
-                        tp)
+                        "parallelism:\n  attention_tp: {}  # GPUs of an attention DP rank\n{}\n", tp,
+                        tp < gpus
+                            ? ""
+                            : "  # Each GPU has whole experts, as with --enable-expert-parallel or --ep-size. Without\n"
+                              "  # these an engine splits every expert over all GPUs: ep_size 1.\n")
                   : "parallelism:\n"
                     "  attention_tp: 1  # GPUs of an attention DP rank: 1 = DP attention, as large deployments run\n"
                     "  shared_experts: replicated\n  dense_ffn: replicated\n  embedding: replicated\n\n";

@@ -13,7 +13,7 @@ namespace epsim {
 
 class KvPool {
  public:
-  // `prefix_block_tokens`: tokens of a prefix block of the trace, a whole number of pages; 0 = no prefix cache.
+  // `prefix_block_tokens`: tokens of a prefix block, a whole number of pages; 0 = no prefix cache.
   KvPool(std::int64_t blocks, int block_tokens, int prefix_block_tokens = 0);
 
   // Pages that this many tokens take; the last one may be partly empty.

@@ -1,4 +1,5 @@
-// Which prefix blocks of the trace a DP rank holds in its KV memory, by the trace's dense ids (PrefixBlocks).
+// Which prefix blocks a DP rank holds in its KV memory, by the trace's dense ids (PrefixBlocks), or where it has none by ids that
+// the rank gives to what its requests leave.
 //
 //   Models : a radix tree whose nodes are whole blocks; since an id stands for all before it, the tree is a set of ids
 //            and a request's path is its list of blocks. Blocks that a running request uses are locked; the others stay

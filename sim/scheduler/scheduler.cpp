@@ -16,11 +16,7 @@ bool caches(const ServingOptions& options, bool keeps_received) {
   return options.prefix_caching && (options.role != InstanceRole::kDecode || keeps_received);
 }
 
-// Nothing says that a request's own states of linear layers and windows, the pages beside its tokens, can be found again.
-std::int64_t own_block_tokens(const ServingOptions& options) {
-  const std::int64_t page = options.kv_block_tokens;
-  return options.kv_blocks_per_request > 0 ? 0 : (kOwnBlockTokens + page - 1) / page * page;
-}
+std::int64_t own_block_tokens(std::int64_t page) { return (kOwnBlockTokens + page - 1) / page * page; }
 
 }  // namespace
 
@@ -32,7 +28,7 @@ Scheduler::Scheduler(const ServingOptions& options, const RankContext& context, 
                     ? context.prefixes
                     : nullptr),
       prefix_tokens_(prefixes_ != nullptr                    ? prefixes_->block_tokens
-                     : caches(options, rules.keeps_received) ? own_block_tokens(options)
+                     : caches(options, rules.keeps_received) ? own_block_tokens(options.kv_block_tokens)
                                                              : 0),
       ended_requests_(context.ended),
       kv_(options.kv_blocks, options.kv_block_tokens, static_cast<int>(prefix_tokens_)),

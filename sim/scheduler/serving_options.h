@@ -109,7 +109,7 @@ struct ServingOptions {
   int kv_block_tokens = 1;
   // Blocks that a request holds besides those of its tokens, however long it is: windows and linear-attention states.
   std::int64_t kv_blocks_per_request = 0;
-  bool prefix_caching = true;  // where the trace names prefix blocks
+  bool prefix_caching = true;  // of blocks that the trace names, or a request leaves when it gives its memory back
   Router router = Router::kRoundRobin;
   PrefillAlignment prefill_alignment;
   // Of prefill instances: a decode instance sets memory aside for a prompt before it is computed, so that its chunks

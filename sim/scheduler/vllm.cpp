@@ -2,8 +2,8 @@
 //
 //   Source : vllm-project/vllm v0.9 and v0.10, vllm/v1/core/sched/scheduler.py: schedule() (one token budget; running
 //            requests in order of admission, then waiting ones unless something was preempted; a request that finds no
-//            blocks preempts the latest admitted one, which goes to the head of the queue and computes all again;
-//            long_prefill_token_threshold caps a chunk); v1/core/kv_cache_manager.py: allocate_slots (blocks for the
+//            blocks preempts the latest admitted one, which goes to the head of the queue and computes again what
+//            the prefix cache has lost of it; long_prefill_token_threshold caps a chunk); v1/core/kv_cache_manager.py: allocate_slots (blocks for the
 //            tokens of this step only, no promise for later ones).
 //            update_from_output(): a prefill instance's request leaves `running` with its prompt, its blocks when they
 //            are sent. prefill_schedule_interval: schedule() as of its pull request 44558 (defer_prefills,
@@ -70,7 +70,8 @@ EngineProfile vllm_v1() {
 EngineProfile vllm_0_14() {
   EngineProfile out = vllm_v1();
   out.name = "vllm_0_14";
-  out.summary = "vLLM from v0.14: the same rules, each batch put together while the one before runs";
+  out.summary =
+      "vLLM from v0.14: the same rules, each batch put together while the one before runs; memory as from v0.16";
   out.keys = vllm_0_14_keys();
   out.read = read_vllm_0_14;
   out.transports = kTransports014;

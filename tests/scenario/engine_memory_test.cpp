@@ -112,8 +112,8 @@ TEST_CASE("KV tokens as vLLM logs them: what its profile run sorts is set aside"
 }
 
 // gpustack, docs/performance-lab/qwen3-235b-a22b/h100.md: v0.11 on 8 H100, bf16, TP8. 5.05 requests/s of 184 tokens, 68.9 ms each,
-// are 64 requests at a time, of 4,088 tokens at their ends: the pool holds 250,000 of them or more, which 38 bytes a logit
-// leave no room for.
+// are 64 requests at a time, of 4,088 tokens at their ends: the pool holds 250,000 of them or more. v0.11.0 sampled by FlashInfer's
+// kernel, as vLLM does again since April 2026 (pull requests 26859 and 40376); what a sort takes leaves no room for them.
 TEST_CASE("vLLM sets aside less where its sampler does not sort") {
   const auto tokens = [](const char* engine) {
     const Scenario s = read_scenario(
