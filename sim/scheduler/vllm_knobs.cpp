@@ -122,7 +122,8 @@ void read_shared(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   s.prefill_alignment.schedule_interval = in.read<int>(kSharedKeys["prefill_schedule_interval"]);
   s.prefix_caching = in.read<bool>(kSharedKeys["enable_prefix_caching"]);
   read_graph_use(in, kSharedKeys["enforce_eager"], false, site, s.graphs);
-  const EngineDefault<double> fraction{0.9, "vLLM before v0.21 (config.py, CacheConfig); then 0.92, less what it expects CUDA graphs to take"};
+  const EngineDefault<double> fraction{
+      0.9, "vLLM before v0.21 (config.py, CacheConfig); then 0.92, less what it expects CUDA graphs to take"};
   out.memory.static_fraction = site.fraction_stated ? in.maybe<double>(kSharedKeys["gpu_memory_utilization"])
                                                     : or_engine(in, kSharedKeys["gpu_memory_utilization"], fraction);
   out.memory.account = MemoryAccount::kVllm;
