@@ -52,10 +52,8 @@ std::vector<Sample> read_samples(const PointTable& points, const OpInfo& info) {
   std::vector<Sample> samples;
   for (std::size_t i = 0; i < points.size(); ++i) {
     Sample sample;
-    if (ranks) {
-      sample.remote = points.values_of(kAssignments)[i] - points.values_of("rows")[i];
-      sample.experts = points.values_of("experts")[i];
-    }
+    sample.remote = ranks ? points.values_of(kAssignments)[i] - points.values_of("rows")[i] : 0;
+    sample.experts = ranks ? points.values_of("experts")[i] : 0;
     for (std::size_t c = 0; c < columns.size(); ++c) {
       sample.parameters.push_back((*columns[c])[i]);
       if (sample.parameters.back() <= 0) {
@@ -380,9 +378,10 @@ FittedOp fit_op(const PointTable& points, const MachineRates& rates, const std::
       std::stable_partition(samples.begin(), samples.end(), [](const Sample& s) { return s.remote <= 0; });
   const std::vector<Sample> ranks(with_remote, samples.end());
   samples.erase(with_remote, samples.end());
-  refuse_if(samples.size() < min_points(*info), points.op,
-            fmt::format("has {} points without assignments to other GPUs' experts; a fit needs at least {}.",
-                        samples.size(), min_points(*info)));
+  refuse_if(
+      samples.size() < min_points(*info), points.op,
+      fmt::format("has {} points{}; a fit needs at least {}.", samples.size(),
+                  ranks.empty() ? "" : " beside those with assignments to other GPUs' experts", min_points(*info)));
   const auto attribute = [&](const char* name) {
     const auto found = points.attributes.find(name);
     return found == points.attributes.end() ? std::string("not stated") : found->second;
@@ -495,34 +494,6 @@ std::vector<double> non_negative_least_squares(std::span<const double> a, std::s
     }
   }
   return {best.begin(), best.end()};
-}
-
-LinkFit fit_link(std::span<const double> bytes, std::span<const double> time_s, double bytes_per_s) {
-  EPSIM_CHECK(bytes.size() == time_s.size() && bytes.size() >= 2, "a link is fitted to at least two messages");
-  std::vector<double> a, b;
-  std::vector<std::size_t> held_out;
-  const bool enough = bytes.size() >= 10;  // with fewer, all take part, and the error is that of the fit
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (enough && is_held_out(bytes.subspan(i, 1))) {
-      held_out.push_back(i);
-      continue;
-    }
-    a.insert(a.end(), {1.0 / time_s[i], bytes[i] / bytes_per_s / time_s[i]});
-    b.push_back(1.0);
-  }
-  const std::vector<double> x = non_negative_least_squares(a, b, 2);
-  LinkFit out;
-  out.alpha_s = x[0];
-  out.efficiency = x[1] > 0 ? 1 / x[1] : 0;
-  std::vector<double> errors;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    const bool counts = held_out.empty() || std::find(held_out.begin(), held_out.end(), i) != held_out.end();
-    if (counts) {
-      errors.push_back(std::fabs((x[0] + x[1] * bytes[i] / bytes_per_s) / time_s[i] - 1));
-    }
-  }
-  out.held_out = summarise_errors(std::move(errors));
-  return out;
 }
 
 }  // namespace epsim

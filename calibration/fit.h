@@ -54,13 +54,4 @@ ErrorSummary summarise_errors(std::vector<double> relative_errors);
 std::vector<double> non_negative_least_squares(std::span<const double> a, std::span<const double> b,
                                                std::size_t columns);
 
-// time = alpha + bytes / (efficiency x rate), efficiency in (0, 1.5]: what a link needs for a message. Coefficients by
-// non-negative least squares on the relative error; errors on the held-out fifth.
-struct LinkFit {
-  double alpha_s = 0;
-  double efficiency = 0;
-  ErrorSummary held_out;
-};
-LinkFit fit_link(std::span<const double> bytes, std::span<const double> time_s, double bytes_per_s);
-
 }  // namespace epsim

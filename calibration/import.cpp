@@ -211,8 +211,9 @@ class Importer {
     const GroupRows sum = remotes_first ? summarise_rows(first_rank_with_remotes(shape)) : rows_of(shape, distribution);
     if (sum.rows > 0) {
       const double width = number("inter_size") / number("moe_tp_size");
-      const double all = chosen_by_router() && !remotes_first ? tokens * number("topk") : sum.rows;
-      if (ranks > 1 && chosen_by_router() && !remotes_first && all <= sum.rows) {
+      const bool masks_remotes = ranks > 1 && chosen_by_router() && !remotes_first;
+      const double all = masks_remotes ? tokens * number("topk") : sum.rows;
+      if (masks_remotes && all <= sum.rows) {
         return;  // a single token's choices, all of them here
       }
       out_.add(std::array{sum.rows, sum.groups, sum.rows_max, hidden, width, tokens, all, number("num_experts")},

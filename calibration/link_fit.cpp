@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 
+#include "sim/core/check.h"
+
 namespace epsim {
 namespace {
 
@@ -179,6 +181,34 @@ std::optional<FittedLink> fit_tier(const PointFile& points, bool inter, double r
 }
 
 }  // namespace
+
+LinkFit fit_link(std::span<const double> bytes, std::span<const double> time_s, double bytes_per_s) {
+  EPSIM_CHECK(bytes.size() == time_s.size() && bytes.size() >= 2, "a link is fitted to at least two messages");
+  std::vector<double> a, b;
+  std::vector<std::size_t> held_out;
+  const bool enough = bytes.size() >= 10;  // with fewer, all take part, and the error is that of the fit
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (enough && is_held_out(bytes.subspan(i, 1))) {
+      held_out.push_back(i);
+      continue;
+    }
+    a.insert(a.end(), {1.0 / time_s[i], bytes[i] / bytes_per_s / time_s[i]});
+    b.push_back(1.0);
+  }
+  const std::vector<double> x = non_negative_least_squares(a, b, 2);
+  LinkFit out;
+  out.alpha_s = x[0];
+  out.efficiency = x[1] > 0 ? 1 / x[1] : 0;
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const bool counts = held_out.empty() || std::find(held_out.begin(), held_out.end(), i) != held_out.end();
+    if (counts) {
+      errors.push_back(std::fabs((x[0] + x[1] * bytes[i] / bytes_per_s) / time_s[i] - 1));
+    }
+  }
+  out.held_out = summarise_errors(std::move(errors));
+  return out;
+}
 
 std::vector<FittedLink> fit_links(const PointFile& points, const LinkRates& rates,
                                   const std::function<void(const std::string&)>& note) {

@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,5 +52,14 @@ std::vector<LinkErrors> compare_link(const LinkProfile& link, bool inter, const 
 std::string link_text(const LinkProfile& link);
 // Lines of errors.csv.
 std::string link_errors_csv(const FittedLink& link);
+
+// time = alpha + bytes / (efficiency x rate), efficiency in (0, 1.5]: what a link needs for a message. Coefficients by
+// non-negative least squares on the relative error; errors on the held-out fifth.
+struct LinkFit {
+  double alpha_s = 0;
+  double efficiency = 0;
+  ErrorSummary held_out;
+};
+LinkFit fit_link(std::span<const double> bytes, std::span<const double> time_s, double bytes_per_s);
 
 }  // namespace epsim

@@ -9,7 +9,7 @@ namespace {
 
 std::int64_t tokens_of(const RequestRecord& r) { return std::int64_t{r.input_tokens} + r.output_tokens; }
 
-// Pages of 16 tokens are vLLM's; of smaller ones so many are taken together.
+// A block is a page of vLLM's default size at least: smaller pages are taken together.
 constexpr std::int64_t kOwnBlockTokens = 16;
 
 bool caches(const ServingOptions& options, bool keeps_received) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "calibration/link_fit.h"
 #include "calibration/profile_writer.h"
 #include "models/catalogue/profiles.h"
 #include "sim/core/error.h"

@@ -43,6 +43,20 @@ std::int64_t predicted(const Logged& log) {
   return memory_breakdown(model, cluster, parallelism, options, resident).ranks[0].tokens;
 }
 
+// Qwen3-235B, its attention and experts split over H100s.
+Scenario qwen3_235b(const std::string& engine, int gpus, const std::string& dtype) {
+  const std::string n = std::to_string(gpus);
+  return read_scenario(
+      Config::from_text("name: v\nseed: 1\ncluster: {node: DGX-H100, nodes: 1, gpus_per_node: " + n +
+                            "}\nmodel: {architecture: qwen3-235b-a22b, dtype: " + dtype +
+                            "}\nparallelism: {attention_tp: " + n +
+                            ", ep_size: 1, embedding: tensor_parallel}\nserving: {engine: " + engine +
+                            "}\nrequests: {kind: constant, rate: 1/s, count: 2, input_tokens: 64, output_tokens: 4}\n"
+                            "loads: {kind: uniform}\nplan_loads: {kind: uniform}\n",
+                        "v.yaml"),
+      {});
+}
+
 }  // namespace
 
 TEST_CASE("vLLM's blocks of MLA are those of its kernels") {
@@ -94,17 +108,9 @@ TEST_CASE("KV tokens as SGLang logs them") {
 
 TEST_CASE("KV tokens as vLLM logs them: what its profile run sorts is set aside") {
   // vllm issue 21348: v0.9 on 4 H100, Qwen3-235B in fp8, TP4; 178,880 tokens.
-  const Scenario s = read_scenario(
-      Config::from_text(
-          "name: v\nseed: 1\ncluster: {node: DGX-H100, nodes: 1, gpus_per_node: 4}\n"
-          "model: {architecture: qwen3-235b-a22b, dtype: fp8}\nparallelism: {attention_tp: 4, ep_size: 1, "
-          "embedding: tensor_parallel}\nserving: {engine: vllm_v1}\n"
-          "requests: {kind: constant, rate: 1/s, count: 2, input_tokens: 64, output_tokens: 4}\n"
-          "loads: {kind: uniform}\nplan_loads: {kind: uniform}\n",
-          "v.yaml"),
-      {});
+  const Scenario s = qwen3_235b("vllm_v1", 4, "fp8");
   // 1024 sequences x 151,936 words x 38 B.
-  CHECK(to_gib(s.memory.profiled_peak) == doctest::Approx(1024.0 * 151936 * 38 / 1073741824.0));
+  CHECK(to_gib(s.memory.profiled_peak) == doctest::Approx(to_gib(Bytes(1024.0 * 151936 * 38))));
   const std::vector<std::int64_t> resident(4, std::int64_t{128} * 94);
   const MemoryBreakdown m = memory_breakdown(s.model, s.cluster, s.parallelism, s.memory, resident);
   MESSAGE("Qwen3-235B on vLLM: ", m.ranks[0].tokens, " tokens, logged 178,880");
@@ -116,16 +122,7 @@ TEST_CASE("KV tokens as vLLM logs them: what its profile run sorts is set aside"
 // kernel, as vLLM does again since April 2026 (pull requests 26859 and 40376); what a sort takes leaves no room for them.
 TEST_CASE("vLLM sets aside less where its sampler does not sort") {
   const auto tokens = [](const char* engine) {
-    const Scenario s = read_scenario(
-        Config::from_text(
-            std::string("name: v\nseed: 1\ncluster: {node: DGX-H100, nodes: 1}\n"
-                        "model: {architecture: qwen3-235b-a22b, dtype: bf16}\nparallelism: {attention_tp: 8, "
-                        "ep_size: 1, embedding: tensor_parallel}\n"
-                        "requests: {kind: constant, rate: 1/s, count: 2, input_tokens: 64, output_tokens: 4}\n"
-                        "loads: {kind: uniform}\nplan_loads: {kind: uniform}\nserving: {engine: ") +
-                engine + "}\n",
-            "v.yaml"),
-        {});
+    const Scenario s = qwen3_235b(engine, 8, "bf16");
     const std::vector<std::int64_t> resident(8, std::int64_t{128} * 94);
     return memory_breakdown(s.model, s.cluster, s.parallelism, s.memory, resident).ranks[0].tokens;
   };
@@ -139,8 +136,8 @@ TEST_CASE("SGLang's account of R1 on H200, worked out") {
   // Per GPU with TP8, GiB: what a step's weights come to (memory_model_test.cpp), embedding, head and router in bf16.
   MoeSpec model = find_model("deepseek-r1");
   model.dtype = WeightType::kFp8;
-  CHECK(to_gib(model.embedding_bytes()) == doctest::Approx(2.0 * 129280 * 7168 * 2 / 1073741824.0));
-  CHECK(to_gib(model.router_bytes()) == doctest::Approx(256.0 * 7168 * 2 / 1073741824.0));
+  CHECK(to_gib(model.embedding_bytes()) == doctest::Approx(to_gib(Bytes(2.0 * 129280 * 7168 * 2))));
+  CHECK(to_gib(model.router_bytes()) == doctest::Approx(to_gib(Bytes(256.0 * 7168 * 2))));
   Parallelism tp8;
   tp8.gpus = tp8.attention_tp = 8;
   const ClusterSpec cluster{find_node("DGX-H200").spec, 1};
