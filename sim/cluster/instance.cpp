@@ -126,6 +126,7 @@ StepCost Instance::price(Ticks now, const StepCost& waited, Ticks since, const R
     held_launch_ = work.waits > 0 || wait.count() > 0;
     add_declared(cost, LayerPart::kHost, wait);
   }
+  add_declared(cost, LayerPart::kHost, schedule_gap(spec_.options));
   add_declared(cost, LayerPart::kOther, declared_gap(spec_.options, replayed));
   if (!replayed && spec_.options.graphs.enabled && kind_of(batches_) == StepKind::kDecode) {
     totals_.eager_decodes += cost.total;

@@ -72,8 +72,11 @@ bool shared_beside(const ServingOptions& options, std::span<const RankBatch> ran
 }
 
 Seconds declared_gap(const ServingOptions& options, bool replayed) {
-  return options.step_gap + (replayed ? options.gaps.graph : options.gaps.eager) +
-         (options.overlap_schedule ? Seconds{} : options.gaps.scheduler);
+  return options.step_gap + (replayed ? options.gaps.graph : options.gaps.eager);
+}
+
+Seconds schedule_gap(const ServingOptions& options) {
+  return options.overlap_schedule ? Seconds{} : options.gaps.scheduler;
 }
 
 }  // namespace epsim

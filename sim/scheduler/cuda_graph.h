@@ -19,7 +19,8 @@ bool shared_beside(const ServingOptions& options, std::span<const RankBatch> ran
 // Pads the batches of a step that a CUDA graph replays; false when the step runs kernel by kernel.
 bool replay_padded(const GraphOptions& options, std::span<RankBatch> ranks);
 
-// The declared time that a step takes beside its price.
+// The declared time that a step takes beside its price, and that of the host where its schedule does not overlap.
 Seconds declared_gap(const ServingOptions& options, bool replayed);
+Seconds schedule_gap(const ServingOptions& options);
 
 }  // namespace epsim

@@ -29,6 +29,10 @@ void read_graph_use(ConfigReader& in, const Key& key, bool key_turns_on, const E
   out.enabled = value == key_turns_on;
 }
 
+EngineDefault<Seconds> no_published_gap(const EngineSite& /*site*/, bool /*drafts*/) {
+  return {Seconds(0), "nobody has published it"};
+}
+
 void note_idle_knobs(const ConfigReader& in, std::initializer_list<BoundKnob> knobs, ServingOptions& out) {
   for (const BoundKnob& knob : knobs) {
     const std::string name(knob.key.name);

@@ -73,7 +73,7 @@ struct EngineMemory {
   std::optional<std::int64_t> num_gpu_blocks;
   double peak_per_word = 0;  // bytes: MemoryOptions::profiled_peak over the vocabulary
   double window_share = 0;   // MemoryOptions
-  bool drafter = false;      // MemoryOptions, with a drafter that has a layer
+  bool drafter = false;  // MemoryOptions, with a drafter that has a layer
 };
 
 struct EngineSettings {
@@ -100,6 +100,8 @@ struct LayoutDefault {
 // 4.5 bytes a token. DeepSeek's tokenizer takes 1.1 to 10 us a token (tt-inference-server issues 1920 and 2173).
 inline const EngineDefault<Seconds> kHuggingFaceTokenizer{
     Seconds(2.3e-6), "HuggingFace tokenizers: 1.93 MB/s (their pull request 1582)"};
+
+EngineDefault<Seconds> no_published_gap(const EngineSite& site, bool drafts);
 
 struct EngineProfile {
   std::string_view name, summary;
@@ -133,6 +135,9 @@ struct EngineProfile {
   // and vLLM agree within 1.3 % in DeepSpeed's pull request 8352.
   EngineDefault<Seconds> launch_time = {Seconds(23e-6),
                                         "SGLang without CUDA graphs, Llama-3-8B at batch 1 (sglang pull request 1401)"};
+  // Of the host, between two steps whose schedules do not overlap; with speculative decoding, its draft's launches and the
+  // wait for what is accepted too.
+  EngineDefault<Seconds> (*scheduler_gap)(const EngineSite& site, bool drafts) = no_published_gap;
   // Replayed steps of decodes of up to so many tokens run shared experts on a stream of their own, beside gate and routed
   // experts; those of the busiest DP rank count, or of all together.
   EngineDefault<std::int64_t> shared_stream_tokens = {0, "one stream for all experts"};

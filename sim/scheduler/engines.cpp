@@ -65,8 +65,8 @@ constexpr KeyTable kKeys({
      "routed ones."},
     {"graph_gap", key::time(), key::is(Seconds(0)), "Time added to steps replayed from a CUDA graph."},
     {"eager_gap", key::time(), key::is(Seconds(0)), "Time added to steps without a CUDA graph."},
-    {"scheduler_gap", key::time(), key::is(Seconds(0)),
-     "Time added to steps whose scheduling does not overlap the step before."},
+    {"scheduler_gap", key::time(), key::by("the engine's"),
+     "Host time added to steps whose scheduling does not overlap the step before."},
     {"speculative", key::section(), key::kNone, "Speculative decoding."},
 });
 constexpr KeyTable kSpeculativeKeys({
@@ -122,7 +122,14 @@ void read_common(ConfigReader& in, const EngineProfile& profile, const EngineSit
   out.shared_stream_by_rank = profile.shared_stream_by_rank;
   out.gaps.graph = in.read<Seconds>(kKeys["graph_gap"]);
   out.gaps.eager = in.read<Seconds>(kKeys["eager_gap"]);
-  out.gaps.scheduler = in.read<Seconds>(kKeys["scheduler_gap"]);
+  if (out.overlap_schedule) {
+    const auto idle = in.maybe<Seconds>(kKeys["scheduler_gap"]);
+    note_idle_knobs(in, {{kKeys["scheduler_gap"], idle.value_or(Seconds{}).count(), false, "the schedule overlaps"}},
+                    out);
+  } else {
+    out.gaps.scheduler =
+        or_engine(in, kKeys["scheduler_gap"], profile.scheduler_gap(site, out.speculative.draft_tokens > 0));
+  }
 }
 
 }  // namespace

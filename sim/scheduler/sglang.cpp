@@ -77,6 +77,21 @@ const EngineDefault<Seconds> kSglangRebalancedLayer{
 const EngineDefault<std::int64_t> kSglangSharedStream{
     1024, "SGLang without DeepEP (models/deepseek_v2.py, forward_normal_dual_stream, DUAL_STREAM_TOKEN_THRESHOLD)"};
 
+// DP attention over 16 H200 makes 51 tokens/s a rank of two requests, and 60.4 with an overlapping schedule: 39.2 and 33.1 ms a
+// step; its ranks agree on every batch first. With drafts as well, which take more, nobody has published the difference.
+// One rank with drafts: DeepSeek-R1 on 8 GPUs makes 140.52 tokens/s, and 159.71 with SGLANG_ENABLE_SPEC_V2, of 2.296 accepted
+// a step: 16.34 and 14.38 ms. (Llama-3.1-8B on one GPU: 1.11 ms less; pull request 11398.)
+// One rank without: Llama-3.1-8B makes 3053.86 tokens/s of 16 requests, and 3458.31 after the change: 5.239 and 4.627 ms.
+EngineDefault<Seconds> sglang_gap(const EngineSite& site, bool drafts) {
+  if (site.dp_ranks > 1) {
+    return {Seconds(6.1e-3), "SGLang without overlap, 16 DP ranks (lmsys.org/blog/2025-07-17-mtp)"};
+  }
+  if (drafts) {
+    return {Seconds(1.96e-3), "SGLang without its spec v2 (pull request 12128, DeepSeek-R1, 1 request)"};
+  }
+  return {Seconds(0.613e-3), "SGLang before and after its pull request 5608 (Llama-3.1-8B, 16 requests)"};
+}
+
 }  // namespace
 
 // CUDA graphs by size: model_executor/cuda_graph_runner.py, v0.4.8 (sum of global_num_tokens) and v0.4.10 (most).
@@ -98,6 +113,7 @@ EngineProfile sglang_0_4_10() {
       .moved_experts =
           "SGLang without an all-to-all backend answers wrongly with copies of experts before its pull request 32962 "
           "(July 2026), and with Qwen3's experts moved at all (pull request 39580).",
+      .scheduler_gap = sglang_gap,
       .shared_stream_tokens = kSglangSharedStream,
       .rebalanced_layer = kSglangRebalancedLayer,
       .counts_since_look = true,

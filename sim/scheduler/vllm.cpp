@@ -40,6 +40,13 @@ constexpr TransportDefault kTransports014[] = {
 const EngineDefault<Seconds> kVllmRebalancedLayer{Seconds(12.8e-3),
                                                   "vLLM before its pull request 28369 (8 H100, DeepSeek-V2-Lite)"};
 
+// The median time between tokens is 37.98 ms, and 36.40 with --async-scheduling (gpt-oss-120b on one H100, 256 running). That
+// hid the scheduler alone; inputs are prepared beside the step since pull request 23569, v0.11.1.
+EngineDefault<Seconds> vllm_gap(const EngineSite& /*site*/, bool /*drafts*/) {
+  return {Seconds(1.58e-3),
+          "vLLM v0.10.2 with and without async scheduling (gpustack, docs/performance-lab/gpt-oss-120b)"};
+}
+
 }  // namespace
 
 // request_time: vLLM 0.22.1 gives the first token of a prompt found in its prefix cache after 13.3 ms with 256 tokens and 27.3 with
@@ -56,6 +63,7 @@ EngineProfile vllm_v1() {
           .kernels = "vllm",
           .graph_size = GraphSize::kMax,
           .whole_blocks = true,  // vllm issue 17569; padding (its pull request 39046) was not merged
+          .scheduler_gap = vllm_gap,
           .request_time = {Seconds(5.7e-3), "vLLM 0.22.1, Qwen3-4B from its prefix cache (openinfer, docs/benchmarks)"},
           .token_time = kHuggingFaceTokenizer,
           .rebalanced_layer = kVllmRebalancedLayer,

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -168,6 +169,31 @@ TEST_CASE("SGLang v0.5's fraction of static memory, chunks, graphs and attention
   CHECK(v2.prefill_alignment.decode_interval == 4);
   CHECK_FALSE(small({"serving={engine: sglang_0_5, speculative: {draft_tokens: 2, acceptance: 0.8}}"})
                   .serving.overlap_schedule);
+}
+
+TEST_CASE("a schedule that does not overlap costs host time in every step") {
+  const auto gap = [](const std::string& serving, int attention_tp = 8) {
+    return small({"cluster.nodes=1", "serving={" + serving + "}",
+                  "parallelism={attention_tp: " + std::to_string(attention_tp) + "}"})
+        .serving.gaps.scheduler.count();
+  };
+  const std::string drafts = ", speculative: {draft_tokens: 2, acceptance: 0.8}";
+  CHECK(gap("engine: sglang_0_5") == 0);
+  CHECK(gap("engine: sglang_0_5, enable_spec_v2: true" + drafts) == 0);
+  // Milliseconds a step: 1000 x 16 requests / tokens per second, 1000 x accepted tokens / tokens per second.
+  CHECK(1e3 * gap("engine: sglang_0_5, disable_overlap_schedule: true") ==
+        doctest::Approx(16e3 / 3053.86 - 16e3 / 3458.31).epsilon(0.001));
+  CHECK(1e3 * gap("engine: sglang_0_5, disable_overlap_schedule: true", 1) ==
+        doctest::Approx(2e3 / 51 - 2e3 / 60.4).epsilon(0.001));
+  CHECK(1e3 * gap("engine: sglang_0_5" + drafts) == doctest::Approx(2296 / 140.52 - 2296 / 159.71).epsilon(0.002));
+  CHECK(gap("engine: sglang_0_4_10" + drafts) == gap("engine: sglang_0_5" + drafts));
+  CHECK(1e3 * gap("engine: vllm_v1") == doctest::Approx(37.98 - 36.40));
+  CHECK(gap("engine: vllm_0_14") == 0);
+  CHECK(1e3 * gap("engine: vllm_0_14, async_scheduling: false") == doctest::Approx(37.98 - 36.40));
+  CHECK(gap("engine: trtllm") == 0);
+  CHECK(gap("engine: vllm_v1, scheduler_gap: 3ms") == 3e-3);
+  const std::vector<std::string> idle = small({"serving={engine: sglang_0_5, scheduler_gap: 3ms}"}).serving.idle_knobs;
+  CHECK(std::ranges::count(idle, "serving.scheduler_gap has no effect: the schedule overlaps.") == 1);
 }
 
 TEST_CASE("SGLang's graphs divide over the GPUs of a DP rank") {

@@ -42,7 +42,7 @@ TEST_CASE("DeepEP auto: a step costs what the kernels cost that it takes") {
 TEST_CASE("DeepEP auto over a run: decode-only steps are those of the low-latency kernels") {
   const auto run = [](const std::string& transport) {
     const Scenario s = small({kH200, "dispatch.transport=" + transport, "requests.rate=0.5/s", "requests.count=5",
-                              "serving.disable_overlap_schedule=true"});
+                              "serving.disable_overlap_schedule=true", "serving.scheduler_gap=0s"});
     return run_policy(s, s.policies[0], {});
   };
   // Requests two seconds apart never meet, so that every run has the same steps. Tokens are seen when their step ends:

@@ -142,8 +142,10 @@ TEST_CASE("declared gaps: by mode, and the schedule's when it is not overlapped"
   options.gaps = {10_ms, 100_ms, 1_s};
   CHECK(declared_gap(options, true).count() == doctest::Approx(0.011));
   CHECK(declared_gap(options, false).count() == doctest::Approx(0.101));
+  CHECK(schedule_gap(options).count() == 0);
   options.overlap_schedule = false;
-  CHECK(declared_gap(options, false).count() == doctest::Approx(1.101));
+  CHECK(declared_gap(options, false).count() == doctest::Approx(0.101));
+  CHECK(schedule_gap(options).count() == 1);
 }
 
 }  // namespace epsim
