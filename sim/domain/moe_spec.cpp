@@ -169,6 +169,9 @@ MoeSpec MoeSpec::mtp_layer() const {
   out.layers = 1;
   out.first_dense_layers = dense() ? 1 : 0;
   out.moe_every = 1;
+  if (dtype == WeightType::kFp4) {
+    out.dtype = WeightType::kBf16;
+  }
   // Where all layers are alike (DeepSeek-V3.2), so is this one; beside layers of several kinds it has full attention, as
   // in Qwen3-Next.
   std::vector<AttentionLayers>& limited = out.attention.limited;

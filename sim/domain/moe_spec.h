@@ -118,7 +118,9 @@ struct MoeSpec {
   // What a sequence has there besides, however long it is: the windows of sliding layers, taken as full, and the states
   // of linear layers.
   Bytes kv_bytes_per_sequence(int tensor_parallel, bool windows = true) const;  // without: of linear layers alone
-  MoeSpec mtp_layer() const;  // one layer like the last, with experts: what multi-token prediction drafts with
+  // One layer like the last, with experts: what multi-token prediction drafts with. In bf16 beside nvfp4: TensorRT-LLM's blog 1
+  // (Precision Strategy), SGLang's models/deepseek_nextn.py (no quantisation for modelopt_fp4).
+  MoeSpec mtp_layer() const;
   Bytes layer_kv_bytes(int tensor_parallel) const;  // one token in one softmax layer, without its index key
   Bytes index_key_bytes() const;                    // one token in one sparse layer
   Bytes linear_state_bytes() const;                 // one sequence in one linear layer, not split
