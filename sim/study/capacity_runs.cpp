@@ -68,7 +68,13 @@ void thin_out(Scenario& scenario, int one_in, std::size_t least) {
   }
 }
 
-// `held`: draws of routing are held for several steps, but those of recordings and of loads that have it in their keys.
+// Draws of routing are held for several steps, but those of recordings and of loads that have it in their keys.
+void hold_draws(Scenario& scenario) {
+  if (!scenario.loads->recorded() && scenario.loads->hold_steps() == 1) {
+    scenario.loads = std::make_shared<HeldLoads>(scenario.loads);
+  }
+}
+
 std::unique_ptr<ReadyDeployment> ready(const CapacityQuestion& question, const std::vector<CapacityPool>& pools,
                                        PlanCache* plans, int one_in = 1, bool held = true) {
   auto out = std::make_unique<ReadyDeployment>();
@@ -81,8 +87,8 @@ std::unique_ptr<ReadyDeployment> ready(const CapacityQuestion& question, const s
   if (one_in > 1) {
     thin_out(scenario, one_in, question.first_requests);
   }
-  if (held && !scenario.loads->recorded() && scenario.loads->hold_steps() == 1) {
-    scenario.loads = std::make_shared<HeldLoads>(scenario.loads);
+  if (held) {
+    hold_draws(scenario);
   }
   out->prepared = prepare_run(out->scenario, out->scenario.policies.front(), plans);
   return out;
@@ -295,6 +301,7 @@ std::vector<GoodputSearch> CapacityRuns::search(const std::vector<CapacityPool>&
     by_seed.push_back(read_scenario(config, {pools.front().design.policy}));
     Scenario& scenario = by_seed.back();
     thin_out(scenario, one_in, question_.first_requests);
+    hold_draws(scenario);
     scenario.requests = at_rate(scenario.requests, question_.rate / one_in);  // where the search begins
   }
   RunControl control;

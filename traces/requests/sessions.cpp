@@ -7,7 +7,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <queue>
+#include <utility>
+#include <vector>
 
 #include "traces/requests/arrivals.h"
 #include "traces/requests/lengths.h"
@@ -98,8 +99,9 @@ class SessionArrivals {
         start_session();
         schedule_start();
       } else {
-        Session session = open_.top();
-        open_.pop();
+        std::ranges::pop_heap(open_, Later());
+        Session session = std::move(open_.back());
+        open_.pop_back();
         take_turn(std::move(session));
       }
       in.check(sessions_ < kHopeless || !table_.trace.requests.empty(), "max_context",
@@ -113,7 +115,7 @@ class SessionArrivals {
   }
 
  private:
-  Ticks next_turn() const { return open_.empty() ? Ticks::max() : open_.top().next; }
+  Ticks next_turn() const { return open_.empty() ? Ticks::max() : open_.front().next; }
 
   void schedule_start() {
     start_s_ += starts_.exponential(1.0 / plan_.session_rate);
@@ -145,7 +147,8 @@ class SessionArrivals {
     const double gap_s = s.random.exponential(plan_.think_s);
     if (--s.turns_left > 0 && to_seconds(s.next).count() + gap_s < 9.2e6) {
       s.next += to_ticks(Seconds{gap_s});
-      open_.push(std::move(s));
+      open_.push_back(std::move(s));
+      std::ranges::push_heap(open_, Later());
     }
   }
 
@@ -166,7 +169,7 @@ class SessionArrivals {
   std::uint64_t sessions_ = 0;
   double start_s_ = 0.0;
   Ticks next_start_{};
-  std::priority_queue<Session, std::vector<Session>, Later> open_;
+  std::vector<Session> open_;  // a heap: the next turn in front
 };
 
 RequestTable make_sessions(ConfigReader& in, Seed seed) {
