@@ -312,17 +312,23 @@ TEST_CASE("capacity fixes copies of a policy and knobs of an engine, and hands t
   CHECK(run_epsim(dir, "validate plan/recommended.yaml").exit_code == 0);
 }
 
-// 3 conversations/s of 4 turns are 12 requests/s; twice as many are 24, of 6 conversations/s.
+// 3 conversations/s of 4 turns are 12 requests/s; twice as many are 24, of 6 conversations/s. In 900 tokens there is room for
+// 4 turns of 220: of geometric numbers of turns, each the last with 1/4, (1 - 0.75^4) / 0.25 = 2.73 are left, 16.4 requests/s.
 TEST_CASE("capacity takes conversations, and raises their rate with the demand") {
   const TempDir dir;
-  std::ofstream(dir / "ask.yaml")
-      << "model: olmoe-1b-7b\ndtypes: [bf16]\nslo: ttft.p99<1s\ntimes: 2\nquick: true\nnodes: [DGX-H100]\n"
-         "sizes: [1]\nattention_tp: [8]\nmodes: [together]\nscenario:\n  requests: {kind: sessions, session_rate: 3/s, "
-         "turns: 4, think_time: 5s, max_context: 4000, count: 400, input_tokens: 200, output_tokens: 20}\n";
-  const Outcome told = run_epsim(dir, "capacity ask.yaml -q -o plan");
-  REQUIRE_MESSAGE(told.exit_code == 0, told.err);
-  check_contains(slurp(dir / "plan/recommended.yaml"), {"session_rate: 6/s"});
-  check_contains(told.out, {"for 24 requests/s as in sessions", "one instance, at its share, holds"});  // quick
+  const auto ask = [&](const std::string& max_context) {
+    std::ofstream(dir / "ask.yaml")
+        << "model: olmoe-1b-7b\ndtypes: [bf16]\nslo: ttft.p99<1s\ntimes: 2\nquick: true\nnodes: [DGX-H100]\n"
+           "sizes: [1]\nattention_tp: [8]\nmodes: [together]\nscenario:\n  requests: {kind: sessions, session_rate: "
+           "3/s, turns: 4, think_time: 5s, count: 400, input_tokens: 200, output_tokens: 20, max_context: "
+        << max_context << "}\n";
+    const Outcome told = run_epsim(dir, "capacity ask.yaml -q --overwrite -o plan");
+    REQUIRE_MESSAGE(told.exit_code == 0, told.err);
+    check_contains(slurp(dir / "plan/recommended.yaml"), {"session_rate: 6/s"});
+    return told.out;
+  };
+  check_contains(ask("40000"), {"for 24 requests/s as in sessions", "one instance, at its share, holds"});  // quick
+  check_contains(ask("900"), {"for 16.", "of which max_context leaves 2.7"});
 }
 
 // A day's peak is 20/s x (1 + 0.9); of the others the rate is what they state, not what few requests came to.
