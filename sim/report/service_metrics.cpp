@@ -59,9 +59,9 @@ constexpr double kServed = 0.95;  // of what is offered: the bound of physics.md
 
 // From the first quarter to the third; the last one ends when nothing arrives any more, and faster. Where a share
 // kServed is served, the one that arrives a second later waits for 1 / kServed - 1 seconds longer.
-bool grows(Run r, Seconds arrivals, PackedTicks RequestRecord::*event) {
+bool grows(Run r, Seconds arrivals, PackedTicks RequestRecord::*event, std::size_t to_quarter = 2) {
   constexpr double kTimes = 2;
-  const double early = mean_of_quarter(r, 0, event), late = mean_of_quarter(r, 2, event);
+  const double early = mean_of_quarter(r, 0, event), late = mean_of_quarter(r, to_quarter, event);
   return late > kTimes * early && late - early > (1 / kServed - 1) * arrivals.count() / 2;
 }
 
@@ -74,16 +74,23 @@ bool overloaded(Run r) {
   if (r.interrupted || r.concurrency > 0 || r.requests.size() < kLeast) {  // clients offer what is served
     return false;
   }
-  const std::size_t later = r.requests.size() / 2;
-  const Ticks from = r.due_of(r.requests.size() - later), to = r.due_of(r.requests.size() - 1);
+  const std::size_t half = r.requests.size() - r.requests.size() / 2;
+  const Ticks from = r.due_of(half), to = r.due_of(r.requests.size() - 1);
+  const auto failed = [](const RequestRecord& q) { return q.state == RequestState::kFailed; };
   const auto ended =
-      static_cast<double>(std::count_if(r.requests.begin(), r.requests.end(),
-                                        [&](const RequestRecord& q) { return q.finished > from && q.finished <= to; }));
-  const auto arrived = static_cast<double>(later);
+      static_cast<double>(std::count_if(r.requests.begin(), r.requests.end(), [&](const RequestRecord& q) {
+        return !failed(q) && q.finished > from && q.finished <= to;
+      }));
+  const bool any_failed = std::any_of(r.requests.begin(), r.requests.end(), failed);
+  const auto arrived = static_cast<double>(
+      std::count_if(r.requests.begin() + static_cast<std::ptrdiff_t>(half), r.requests.end(), std::not_fn(failed)));
   if (ended >= kServed * arrived || ended >= arrived - 2 * std::sqrt(arrived)) {
     return false;
   }
   const Seconds arrivals = due_within(r);
+  if (any_failed) {  // what waits after an outage is no overload once it has been caught up with
+    return grows(r, arrivals, &RequestRecord::first_token, 2) && grows(r, arrivals, &RequestRecord::first_token, 3);
+  }
   return grows(r, arrivals, &RequestRecord::first_token) ||
          (mean_of_quarter(r, 0, &RequestRecord::finished) < kMostStay * arrivals.count() &&
           grows(r, arrivals, &RequestRecord::finished));

@@ -248,4 +248,21 @@ TEST_CASE("overload: decodes that pile up behind prompts, whose first tokens com
   CHECK(!overloaded(growing(40'000)));  // 52 s in the first quarter: too short to tell
 }
 
+// An outage before the 100th of 200 requests fails those that stay for 25 s then, so that only 75 end from 100 to 199 s, fewer
+// than 100 - 2 x 10. Those that come next wait for what came before them: until 140 s, in the third quarter (17 s on average,
+// 1 s in the first), or for longer and longer.
+TEST_CASE("overload: not what waits after an outage, once it has been caught up with") {
+  const auto after_outage = [](bool caught_up) {
+    const auto ttft = [=](int i) { return i < 100 ? 1000 : caught_up ? 1000 * std::max(1, 140 - i) : 1000 * (i - 90); };
+    RunResult run = run_of(200, ttft, [=](int i) { return std::max(25'000, ttft(i)); });
+    for (std::size_t i = 75; i < 100; ++i) {
+      run.requests[i].state = RequestState::kFailed;
+      run.requests[i].finished = at_ms(100'000);
+    }
+    return run;
+  };
+  CHECK(!overloaded(after_outage(true)));
+  CHECK(overloaded(after_outage(false)));
+}
+
 }  // namespace epsim
