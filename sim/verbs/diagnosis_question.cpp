@@ -86,15 +86,17 @@ RecordedCounts read_recording(const DiagnosisRequest& request, const std::string
   }
 }
 
+bool same_window(const LoadWindow& a, const LoadWindow& b) {
+  int l = 0;
+  while (l < a.layers() && std::ranges::equal(a.layer(l), b.layer(l))) {
+    ++l;
+  }
+  return l == a.layers();
+}
+
 // Of recordings of one shape.
 bool same_counts(const RecordedCounts& a, const RecordedCounts& b) {
-  return std::ranges::equal(a.windows, b.windows, [](const LoadWindow& x, const LoadWindow& y) {
-    int l = 0;
-    while (l < x.layers() && std::ranges::equal(x.layer(l), y.layer(l))) {
-      ++l;
-    }
-    return l == x.layers();
-  });
+  return std::ranges::equal(a.windows, b.windows, same_window);
 }
 
 // The windows of the recordings; the title says how they are used.
@@ -115,10 +117,17 @@ DiagnosisQuestion read_windows(const DiagnosisRequest& request) {
     out.title = fmt::format("planned from {}, scored on {}", request.counts_name(), request.later_name());
     return out;
   }
+  const std::size_t given = out.counts.windows.size();
+  const LoadWindow first = out.counts.windows.front();
+  if (std::ranges::all_of(out.counts.windows, [&](const LoadWindow& w) { return same_window(w, first); })) {
+    out.counts.windows.resize(1, first);  // the same counts again say nothing of how long a plan holds
+  }
   const std::size_t windows = out.counts.windows.size();
   out.planned = windows == 1 ? 1 : windows / 2;
-  out.title = request.counts_name() +
-              (windows == 1 ? ", one window" : fmt::format(", planned from {} of {} windows", out.planned, windows));
+  out.title =
+      request.counts_name() + (given == 1     ? ", one window"
+                               : windows == 1 ? fmt::format(", {} windows of the same counts", given)
+                                              : fmt::format(", planned from {} of {} windows", out.planned, windows));
   return out;
 }
 

@@ -37,8 +37,8 @@ void write_counts(const std::filesystem::path& file, int steps, const std::funct
 }
 
 // The first eight experts, which are two GPUs' of 16 in order, take 24 times what the others take: 8 x 24 of 248
-// shares, so 0.77 of a token's eight assignments each.
-int skewed(int, int expert) { return expert < 8 ? 24'000 : 1000; }
+// shares, so 0.77 of a token's eight assignments each. No step has the counts of another.
+int skewed(int step, int expert) { return (expert < 8 ? 24'000 : 1000) * (step + 1); }
 
 std::string page_block() {
   const std::string page = slurp(source_dir() / "docs/diagnose.md");
@@ -98,7 +98,11 @@ TEST_CASE("skew that stays gives on, and skew in a single window unsure") {
   CHECK(told["skew"]["hottest_expert_worst_layer"] == 0);
   CHECK(told["stability"]["kept_by_age"][1] == doctest::Approx(1).epsilon(0.02));
   write_counts(dir / "once.json", 1, skewed);
+  write_counts(dir / "again.json", 4, [](int, int expert) { return skewed(0, expert); });
   CHECK(run_epsim(dir, "diagnose once.json").exit_code == 12);
+  const Outcome again = run_epsim(dir, "diagnose again.json");  // says no more than once
+  CHECK(again.exit_code == 12);
+  CHECK(again.out.find("again.json, 4 windows of the same counts") != std::string::npos);
 }
 
 TEST_CASE("noise of short windows is not taken for drift") {
@@ -134,10 +138,10 @@ TEST_CASE("noise of short windows is not taken for drift") {
 }
 
 TEST_CASE("what vLLM and TensorRT-LLM record is diagnosed like SGLang's counts") {
-  // Three of four tokens choose experts 0 to 7, the fourth one of seven other sets of eight: of 8 T assignments the
-  // first GPU of 16 has 4 x 3/4 T, six times the mean.
+  // Three of four tokens choose experts 0 to 7, the fourth one of seven other sets of eight, the seven in turn of a window: of
+  // 8 T assignments the first GPU of 16 has 4 x 3/4 T, six times the mean. No window has the counts of another.
   const int tokens = 4 * 7 * 40, layers = 16, top_k = 8;
-  const auto chosen = [](int t, int k) { return t % 4 != 0 ? k : 8 + t / 4 % 7 * 8 + k; };
+  const auto chosen = [](int t, int k) { return t % 4 != 0 ? k : 8 + (t / 4 % 7 * (t / 140 + 1)) % 7 * 8 + k; };
   const TempDir dir;
   const auto append = [](std::string& out, std::int32_t value) {
     out.append(reinterpret_cast<const char*>(&value), sizeof value);
@@ -159,7 +163,7 @@ TEST_CASE("what vLLM and TensorRT-LLM record is diagnosed like SGLang's counts")
   for (int i = 0; i < 2 * layers; ++i) {
     std::vector<std::int32_t> of_expert(64, 0);
     for (int a = 0; a < tokens * top_k; ++a) {
-      ++of_expert[static_cast<std::size_t>(chosen(a / top_k, a % top_k))];
+      of_expert[static_cast<std::size_t>(chosen(a / top_k, a % top_k))] += 1 + i / layers;
     }
     tensors[fmt::format("{}_{}", i / layers, i % layers)] = {
         {"dtype", "I32"}, {"shape", {64}}, {"data_offsets", {counts.size(), counts.size() + 256}}};
