@@ -73,6 +73,9 @@ struct EngineMemory {
   std::optional<std::int64_t> num_gpu_blocks;
   double peak_per_word = 0;  // bytes: MemoryOptions::profiled_peak over the vocabulary
   double window_share = 0;   // MemoryOptions
+  // Models (model_type) whose windows have that; other ones' keep all tokens. Empty: all have it.
+  std::span<const std::string_view> windowed = {};
+  double window_share_of(const MoeSpec& model) const;
   bool drafter = false;  // MemoryOptions, with a drafter that has a layer
 };
 

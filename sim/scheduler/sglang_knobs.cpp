@@ -365,6 +365,9 @@ void read_series(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   out.memory.window_share = series == Series::k04
                                 ? 1.0
                                 : or_engine(in, kSglang05Keys["swa_full_tokens_ratio"], sglang_0_5_window_share(site));
+  static constexpr std::string_view kHybrid[] = {
+      "gpt_oss"};  // of what epsim knows: model_config.py, is_hybrid_swa_model
+  out.memory.windowed = kHybrid;
   out.memory.kv_block_tokens = in.maybe<int>(kSglangKeys["page_size"]);
   out.memory.default_block_tokens = backend == "trtllm_mla" ? 64 : 1;  // server_args.py: it takes pages of 32 or 64
   // server_args.py refuses any that is not a whole number of pages (pull request 8973).

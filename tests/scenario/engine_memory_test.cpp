@@ -2,12 +2,14 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/catalogue/catalogue.h"
 #include "models/catalogue/model_catalogue.h"
 #include "models/memory/memory_model.h"
 #include "sim/scenario/read_scenario.h"
+#include "sim/scheduler/engine_profile.h"
 #include "tests/support/small_scenario.h"
 
 namespace epsim {
@@ -81,6 +83,17 @@ TEST_CASE("windows and drafters in the KV pool, by engine") {
   CHECK(memory("sglang_0_4_8", "DGX-H200").window_share == 1);
   CHECK(memory("trtllm_1_x", "DGX-H200").window_share == 1);
   CHECK(memory("vllm_0_14", "DGX-H200").window_share == 0);
+  // SGLang has pools of their own for windows of few models (model_config.py, is_hybrid_swa_model).
+  EngineMemory sglang;
+  sglang.window_share = 0.8;
+  constexpr std::string_view kWindowed[] = {"gpt_oss"};
+  sglang.windowed = kWindowed;
+  MoeSpec model;
+  CHECK(sglang.window_share_of(model) == 0.8);  // it does not say which it is
+  model.model_type = "gpt_oss";
+  CHECK(sglang.window_share_of(model) == 0.8);
+  model.model_type = "mixtral";
+  CHECK(sglang.window_share_of(model) == 1);
   const std::string drafts = ", speculative: {draft_tokens: 1, acceptance: 0.8}";
   CHECK(memory("vllm_0_14", "DGX-H200", drafts).drafter);
   CHECK(memory("trtllm_1_x", "DGX-H200", drafts).drafter);
