@@ -334,7 +334,7 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
   out.plan.demand = fmt::format("{:.4g} requests/s{} {}", out.asked_rate,
                                 key.at_peak ? ", Poisson arrivals at the peak of" : " as in", scenario.requests.source);
   if (turns < 1) {
-    out.plan.demand += fmt::format(", of which max_context leaves {:.3g}", key.requests);
+    out.plan.demand += fmt::format(", of which max_context leaves {:.4g}", key.requests);
   }
   if (!scenario.make_requests) {
     refuse_if(given.names("seeds") && q.seeds > 0, "seeds",
