@@ -50,6 +50,11 @@ TEST_CASE("a recording comes in, is looked at, cut and given back as it was") {
   CHECK(run_epsim(dir, "trace info " + sample() + " --top-k 8 --format numpy").exit_code == 2);
   const std::string skew = info.out.substr(info.out.find("max / mean by layer"));
   CHECK(skew.substr(0, skew.find("heatmap")) == direct.out.substr(direct.out.find("max / mean by layer")));
+  // An expert with 700 of 800 assignments: 400 tokens, each of which can choose it once.
+  std::ofstream(dir / "many.json") << R"({"logical_count": [[[700, 10, 10, 10, 10, 20, 20, 20]]]})";
+  const Outcome many = run_epsim(dir, "trace info many.json --top-k 2");
+  CHECK(many.out.find("with top-2 of 8 experts max / mean is at most 4; runs refuse them") != std::string::npos);
+  CHECK(direct.out.find("runs refuse them") == std::string::npos);
   must(run_epsim(dir, "trace slice t.h5 -o cut.h5 --layers 3,60"));
   CHECK(run_epsim(dir, "trace info cut.h5").out.find("2 MoE layers") != std::string::npos);
   must(run_epsim(dir, "trace convert t.h5 --format sglang -o back.json"));

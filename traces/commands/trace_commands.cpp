@@ -246,8 +246,14 @@ std::string trace_summary(const TraceFile& trace, const std::string& title, int 
   if (trace.load_rows() + trace.token_count() > 0) {
     const LoadWindow window = whole_window(trace);
     const SkewSummary skew = skew_summary(window);
+    const double most = static_cast<double>(trace.info().experts) / trace.info().top_k;
     out += skew.assignments > 0 ? skew_lines(skew) + bar_lines(trace, window, width)
                                 : "  assignments 0: every count is zero, so there is no skew to state\n";
+    if (skew.max > most * (1 + 1e-6)) {  // as load sources take them
+      out += fmt::format(
+          "  no routing makes these counts: with top-{} of {} experts max / mean is at most {:.4g}; runs refuse them\n",
+          trace.info().top_k, trace.info().experts, most);
+    }
   }
   return out;
 }
