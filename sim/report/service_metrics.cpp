@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -48,6 +49,9 @@ double mean_of_quarter(Run r, std::size_t quarter, PackedTicks RequestRecord::*e
   const std::size_t size = r.requests.size() / 4;
   RunningStats out;
   for (std::size_t i = quarter * size; i < (quarter + 1) * size; ++i) {
+    if (r.requests[i].state == RequestState::kFailed) {
+      continue;
+    }
     if (const Ticks end = r.requests[i].*event, due = r.due_of(i); end > due) {
       out.add(to_seconds(end - due).count());
     }
@@ -59,7 +63,7 @@ constexpr double kServed = 0.95;  // of what is offered: the bound of physics.md
 
 // From the first quarter to the third; the last one ends when nothing arrives any more, and faster. Where a share
 // kServed is served, the one that arrives a second later waits for 1 / kServed - 1 seconds longer.
-bool grows(Run r, Seconds arrivals, PackedTicks RequestRecord::*event, std::size_t to_quarter = 2) {
+bool grows(Run r, Seconds arrivals, PackedTicks RequestRecord::*event, std::size_t to_quarter) {
   constexpr double kTimes = 2;
   const double early = mean_of_quarter(r, 0, event), late = mean_of_quarter(r, to_quarter, event);
   return late > kTimes * early && late - early > (1 / kServed - 1) * arrivals.count() / 2;
@@ -88,12 +92,13 @@ bool overloaded(Run r) {
     return false;
   }
   const Seconds arrivals = due_within(r);
-  if (any_failed) {  // what waits after an outage is no overload once it has been caught up with
-    return grows(r, arrivals, &RequestRecord::first_token, 2) && grows(r, arrivals, &RequestRecord::first_token, 3);
-  }
-  return grows(r, arrivals, &RequestRecord::first_token) ||
+  // What waits after an outage is no overload once it has been caught up with.
+  const auto grows_on = [&](PackedTicks RequestRecord::*event) {
+    return grows(r, arrivals, event, 2) && (!any_failed || grows(r, arrivals, event, 3));
+  };
+  return grows_on(&RequestRecord::first_token) ||
          (mean_of_quarter(r, 0, &RequestRecord::finished) < kMostStay * arrivals.count() &&
-          grows(r, arrivals, &RequestRecord::finished));
+          grows_on(&RequestRecord::finished));
 }
 
 void add_run(MetricRows& rows) {

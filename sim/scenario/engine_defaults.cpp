@@ -174,12 +174,13 @@ std::string low_latency_words(const InstancePool& pool, std::int64_t decodes) {
           : fmt::format("Start SGLang with SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK={}, or", rows));
 }
 
-EngineSite site_of(const ClusterSpec& cluster, int dp_ranks, const DispatchOptions& dispatch, bool fraction_stated,
-                   InstanceRole role) {
+EngineSite site_of(const ClusterSpec& cluster, const MoeSpec& model, int dp_ranks, const DispatchOptions& dispatch,
+                   bool fraction_stated, InstanceRole role) {
   const GpuSpec& gpu = cluster.node.gpu;
   EngineSite out{dp_ranks,       cluster.gpus(), gpu.name, gpu.memory, is_deep_ep(dispatch), can_capture(dispatch),
                  fraction_stated};
   out.role = role;
+  out.model_type = model.model_type;
   return out;
 }
 

@@ -20,8 +20,8 @@ struct PolicyChoice;
 struct Scenario;
 
 // What the engine's defaults depend on.
-EngineSite site_of(const ClusterSpec& cluster, int dp_ranks, const DispatchOptions& dispatch, bool fraction_stated,
-                   InstanceRole role = InstanceRole::kWhole);
+EngineSite site_of(const ClusterSpec& cluster, const MoeSpec& model, int dp_ranks, const DispatchOptions& dispatch,
+                   bool fraction_stated, InstanceRole role = InstanceRole::kWhole);
 
 // dispatch.transport of an instance with this role. DeepEP wherever its kernels were measured on the cluster's links,
 // as those are the links that it runs on. A dense model's GPUs add attention's and the FFN's parts up.

@@ -127,7 +127,7 @@ void read_memory(ConfigReader root, const EngineMemory& engine, Scenario& s) {
   in.check(m.static_fraction <= 1.0, "static_fraction", "a share of the memory is at most 1.");
   m.reserve = in.read<Bytes>(kMemoryKeys["reserve"]);
   m.profiled_peak = Bytes(engine.peak_per_word * s.model.vocab);
-  m.window_share = engine.window_share_of(s.model);
+  m.window_share = engine.window_share;
   m.drafter = engine.drafter && s.serving.speculative.has_layer();
   m.reserve_per_node = in.read<Bytes>(kMemoryKeys["reserve_per_node"]);
   const bool mla = s.model.attention.kind == AttentionKind::kMla;

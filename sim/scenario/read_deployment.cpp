@@ -91,6 +91,7 @@ void read_sharding(ConfigReader& root, ConfigReader& in, const EngineProfile& en
 
 void read_pool_memory(ConfigReader& in, const EngineMemory& engine, InstancePool& pool) {
   if (in.has("serving")) {
+    pool.memory.window_share = engine.window_share;
     pool.memory.drafter = engine.drafter && pool.serving.speculative.has_layer();
   }
   if (in.has("static_fraction") || engine.static_fraction) {
@@ -127,7 +128,7 @@ InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, co
     const bool stated = in.has("static_fraction") || s.memory.account == MemoryAccount::kPlain;
     ConfigReader serving = in.section(kPoolKeys["serving"]);
     EngineSettings settings =
-        read_engine_settings(serving, site_of(pool.cluster, dp_ranks, pool.dispatch, stated, role));
+        read_engine_settings(serving, site_of(pool.cluster, s.model, dp_ranks, pool.dispatch, stated, role));
     settings.serving.seed = s.serving.seed;
     pool.serving = settings.serving;
     engine = settings.memory;
@@ -149,7 +150,6 @@ InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, co
   read_pool_memory(in, engine, pool);
   if (has_serving) {  // asking for the section would make it one of the resolved scenario's
     pool.memory.profiled_peak = Bytes(engine.peak_per_word * s.model.vocab);
-    pool.memory.window_share = engine.window_share_of(s.model);
     check_chunk(in.section(kPoolKeys["serving"]), engine, pool.memory.kv_block_tokens);
   }
   check_ep_size(in, pool.parallelism, pool.serving, pool.dispatch);

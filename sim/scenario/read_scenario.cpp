@@ -271,7 +271,7 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
   sections.read("serving", {"dispatch"}, [&] {
     ConfigReader serving = root.section(kRootKeys["serving"]);
     const bool fraction_stated = root.section(kRootKeys["memory"]).has("static_fraction");
-    EngineSite site = site_of(s.cluster, s.parallelism.dp_ranks(), s.dispatch, fraction_stated);
+    EngineSite site = site_of(s.cluster, s.model, s.parallelism.dp_ranks(), s.dispatch, fraction_stated);
     site.pools = has_pools(root);
     engine = read_engine_settings(serving, site);
     s.serving = engine.serving;

@@ -29,12 +29,6 @@ void read_graph_use(ConfigReader& in, const Key& key, bool key_turns_on, const E
   out.enabled = value == key_turns_on;
 }
 
-double EngineMemory::window_share_of(const MoeSpec& model) const {
-  const bool kept =
-      windowed.empty() || model.model_type.empty() || std::ranges::find(windowed, model.model_type) != windowed.end();
-  return kept ? window_share : 1;
-}
-
 EngineDefault<Seconds> no_published_gap(const EngineSite& /*site*/, bool /*drafts*/) {
   return {Seconds(0), "nobody has published it"};
 }

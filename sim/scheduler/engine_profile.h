@@ -32,6 +32,7 @@ struct EngineSite {
   bool fraction_stated = false;  // memory.static_fraction is given: the engine's own does not count
   bool pools = false;            // prefill and decode pools: each captures what its own transport allows
   InstanceRole role = InstanceRole::kWhole;
+  std::string model_type = {};  // MoeSpec::model_type
 
   bool hopper() const { return gpu.starts_with('H'); }
   bool blackwell() const { return gpu.find("B200") != std::string::npos || gpu.find("B300") != std::string::npos; }
@@ -73,10 +74,7 @@ struct EngineMemory {
   std::optional<std::int64_t> num_gpu_blocks;
   double peak_per_word = 0;  // bytes: MemoryOptions::profiled_peak over the vocabulary
   double window_share = 0;   // MemoryOptions
-  // Models (model_type) whose windows have that; other ones' keep all tokens. Empty: all have it.
-  std::span<const std::string_view> windowed = {};
-  double window_share_of(const MoeSpec& model) const;
-  bool drafter = false;  // MemoryOptions, with a drafter that has a layer
+  bool drafter = false;      // MemoryOptions, with a drafter that has a layer
 };
 
 struct EngineSettings {

@@ -122,13 +122,15 @@ void read_common(ConfigReader& in, const EngineProfile& profile, const EngineSit
   out.shared_stream_by_rank = profile.shared_stream_by_rank;
   out.gaps.graph = in.read<Seconds>(kKeys["graph_gap"]);
   out.gaps.eager = in.read<Seconds>(kKeys["eager_gap"]);
-  if (out.overlap_schedule) {
-    const auto idle = in.maybe<Seconds>(kKeys["scheduler_gap"]);
-    note_idle_knobs(in, {{kKeys["scheduler_gap"], idle.value_or(Seconds{}).count(), false, "the schedule overlaps"}},
+  const EngineDefault<Seconds> gap = profile.scheduler_gap(site, out.speculative.has_layer());
+  if (out.overlap_schedule) {  // prefill instances of it may do without
+    out.gaps.scheduler = in.maybe<Seconds>(kKeys["scheduler_gap"]).value_or(gap.value);
+    note_idle_knobs(in,
+                    {{kKeys["scheduler_gap"], out.gaps.scheduler.count(), site.pools || !in.has("scheduler_gap"),
+                      "the schedule overlaps", 0.0}},
                     out);
   } else {
-    out.gaps.scheduler =
-        or_engine(in, kKeys["scheduler_gap"], profile.scheduler_gap(site, out.speculative.draft_tokens > 0));
+    out.gaps.scheduler = or_engine(in, kKeys["scheduler_gap"], gap);
   }
 }
 

@@ -88,7 +88,7 @@ struct SpeculativeOptions {
   bool proposes_beside_prompts = false;  // all of them in steps with prompts too, the engine's
 };
 
-// Time that steps take beside their price, as declared by the scenario, or the engine's.
+// Time that steps take beside their price, declared by the scenario or the engine's default.
 struct GapOptions {
   Seconds graph{};      // of steps that a CUDA graph replays: its launch
   Seconds eager{};      // of all others

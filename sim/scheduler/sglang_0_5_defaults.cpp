@@ -71,7 +71,14 @@ EngineDefault<std::string> sglang_0_5_attention_backend(const EngineSite& site, 
   return {site.blackwell() ? "trtllm_mla" : of_0_4, source_0_5(site, ", MLA")};
 }
 
+bool sglang_0_5_shares_windows(const EngineSite& site) {
+  return site.model_type.empty() || site.model_type == "gpt_oss";
+}
+
 EngineDefault<double> sglang_0_5_window_share(const EngineSite& site) {
+  if (!sglang_0_5_shares_windows(site)) {
+    return {1.0, "SGLang v0.5.9 of this model (model_config.py, is_hybrid_swa_model)"};
+  }
   return {site.blackwell() ? 1.0 : 0.8, source_0_5(site, ", windows")};
 }
 

@@ -71,7 +71,7 @@ constexpr KeyTable kSglangKeys({
 });
 
 constexpr KeyTable kSglang05Own({
-    {"swa_full_tokens_ratio", key::number(kPositiveShare), key::by("0.8; 1 on Blackwell"),
+    {"swa_full_tokens_ratio", key::number(kPositiveShare), key::by("0.8; 1 on Blackwell, and but for gpt-oss"),
      "Tokens that layers with sliding windows have memory for, over those of the other layers."},
     {"prefill_decode_interval", key::whole(), key::is(0),
      "Steps without prompts after a step with prompts, partly computed ones included; the same for all DP ranks."},
@@ -365,9 +365,13 @@ void read_series(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   out.memory.window_share = series == Series::k04
                                 ? 1.0
                                 : or_engine(in, kSglang05Keys["swa_full_tokens_ratio"], sglang_0_5_window_share(site));
-  static constexpr std::string_view kHybrid[] = {
-      "gpt_oss"};  // of what epsim knows: model_config.py, is_hybrid_swa_model
-  out.memory.windowed = kHybrid;
+  if (series == Series::k05 && !sglang_0_5_shares_windows(site)) {
+    note_idle_knobs(in,
+                    {{kSglang05Keys["swa_full_tokens_ratio"], out.memory.window_share, false,
+                      "SGLang keeps all tokens of this model's windows", 1.0}},
+                    s);
+    out.memory.window_share = 1;
+  }
   out.memory.kv_block_tokens = in.maybe<int>(kSglangKeys["page_size"]);
   out.memory.default_block_tokens = backend == "trtllm_mla" ? 64 : 1;  // server_args.py: it takes pages of 32 or 64
   // server_args.py refuses any that is not a whole number of pages (pull request 8973).

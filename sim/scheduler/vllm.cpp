@@ -41,7 +41,7 @@ const EngineDefault<Seconds> kVllmRebalancedLayer{Seconds(12.8e-3),
                                                   "vLLM before its pull request 28369 (8 H100, DeepSeek-V2-Lite)"};
 
 // The median time between tokens is 37.98 ms, and 36.40 with --async-scheduling (gpt-oss-120b on one H100, 256 running). That
-// hid the scheduler alone; inputs are prepared beside the step since pull request 23569, v0.11.1.
+// hid the scheduler alone; inputs are prepared beside the step since pull request 23569.
 EngineDefault<Seconds> vllm_gap(const EngineSite& /*site*/, bool /*drafts*/) {
   return {Seconds(1.58e-3),
           "vLLM v0.10.2 with and without async scheduling (gpustack, docs/performance-lab/gpt-oss-120b)"};

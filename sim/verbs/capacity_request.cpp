@@ -232,27 +232,6 @@ RateKey rate_key(ConfigReader requests) {
   return out;
 }
 
-constexpr std::size_t kTurnsCounted = 20'000;
-
-// Turns of a conversation on average, of so many requests.
-double mean_turns(Config config, std::int64_t max_context) {
-  config.set(fmt::format("requests.max_context={}", max_context));
-  config.set("requests.block_tokens=1000000000");  // what conversations share does not matter here
-  const RequestTrace trace = read_scenario(config, {}).make_requests(kTurnsCounted);
-  const auto steady = std::span(trace.turn_before).subspan(trace.ramp);
-  return static_cast<double>(steady.size()) /
-         static_cast<double>(std::max<std::ptrdiff_t>(1, std::ranges::count(steady, -1)));
-}
-
-// Of the turns that conversations would have, the share that max_context leaves, under the same draws.
-double share_of_turns(const Config& config, ConfigReader requests) {
-  constexpr std::int64_t kNoLimit = 1'000'000'000;
-  if (!requests.has("max_context")) {
-    return 1;
-  }
-  return mean_turns(config.clone(), requests.required<int>("max_context")) / mean_turns(config.clone(), kNoLimit);
-}
-
 // Clients of equal lengths run in step: those that began together end together, and their prompts meet.
 std::string around(int tokens) {
   const int least = std::max(1, static_cast<int>(std::lround(0.8 * tokens)));
@@ -322,9 +301,11 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
   const bool generated = static_cast<bool>(scenario.make_requests);
   refuse_if(generated && time_share < 1, "time_share", kOneRate);
   RateKey key = generated ? rate_key(written) : RateKey{};
-  const double turns = generated ? share_of_turns(config, written) : 1;
-  key.rate *= turns;
-  key.requests *= turns;
+  const auto arriving = request_source(written).arriving_share;
+  const double share = generated && arriving != nullptr ? arriving(written, scenario.seed) : 1;
+  const double of_each = key.requests;
+  key.rate *= share;
+  key.requests *= share;
   const TraceHour peak = generated ? TraceHour{.rate = key.rate} : recorded_hour(config, scenario.requests, time_share);
   refuse_if(given.word("concurrency").has_value(), "concurrency",
             "requests in flight are of --input-tokens and --output-tokens; a scenario's requests have a rate.");
@@ -333,8 +314,8 @@ void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double tim
   out.plan.mean_rate = out.asked_rate * (1 + out.growth) * mean / peak.rate;
   out.plan.demand = fmt::format("{:.4g} requests/s{} {}", out.asked_rate,
                                 key.at_peak ? ", Poisson arrivals at the peak of" : " as in", scenario.requests.source);
-  if (turns < 1) {
-    out.plan.demand += fmt::format(", of which max_context leaves {:.4g}", key.requests);
+  if (share < 1) {
+    out.plan.demand += fmt::format("; max_context leaves {:.3g} of {:.4g} turns", key.requests, of_each);
   }
   if (!scenario.make_requests) {
     refuse_if(given.names("seeds") && q.seeds > 0, "seeds",

@@ -99,6 +99,19 @@ bool same_counts(const RecordedCounts& a, const RecordedCounts& b) {
   return std::ranges::equal(a.windows, b.windows, same_window);
 }
 
+// The same counts again say nothing of how long a plan holds. Returns how many there were.
+std::size_t drop_repeats(std::vector<LoadWindow>& windows) {
+  std::vector<LoadWindow> kept;
+  for (LoadWindow& window : windows) {
+    if (std::ranges::none_of(kept, [&](const LoadWindow& earlier) { return same_window(window, earlier); })) {
+      kept.push_back(std::move(window));
+    }
+  }
+  const std::size_t repeats = windows.size() - kept.size();
+  windows = std::move(kept);
+  return repeats;
+}
+
 // The windows of the recordings; the title says how they are used.
 DiagnosisQuestion read_windows(const DiagnosisRequest& request) {
   DiagnosisQuestion out;
@@ -117,17 +130,11 @@ DiagnosisQuestion read_windows(const DiagnosisRequest& request) {
     out.title = fmt::format("planned from {}, scored on {}", request.counts_name(), request.later_name());
     return out;
   }
-  const std::size_t given = out.counts.windows.size();
-  const LoadWindow first = out.counts.windows.front();
-  if (std::ranges::all_of(out.counts.windows, [&](const LoadWindow& w) { return same_window(w, first); })) {
-    out.counts.windows.resize(1, first);  // the same counts again say nothing of how long a plan holds
-  }
-  const std::size_t windows = out.counts.windows.size();
+  const std::size_t repeats = drop_repeats(out.counts.windows), windows = out.counts.windows.size();
   out.planned = windows == 1 ? 1 : windows / 2;
-  out.title =
-      request.counts_name() + (given == 1     ? ", one window"
-                               : windows == 1 ? fmt::format(", {} windows of the same counts", given)
-                                              : fmt::format(", planned from {} of {} windows", out.planned, windows));
+  out.title = request.counts_name() +
+              (windows == 1 ? ", one window" : fmt::format(", planned from {} of {} windows", out.planned, windows)) +
+              (repeats > 0 ? fmt::format(" ({} with the same counts left out)", repeats) : "");
   return out;
 }
 

@@ -328,7 +328,7 @@ TEST_CASE("capacity takes conversations, and raises their rate with the demand")
     return told.out;
   };
   check_contains(ask("40000"), {"for 24 requests/s as in sessions", "one instance, at its share, holds"});  // quick
-  check_contains(ask("900"), {"for 16.", "of which max_context leaves 2.7"});
+  check_contains(ask("900"), {"for 16.4", "max_context leaves 2.73 of 4 turns"});
 }
 
 // A day's peak is 20/s x (1 + 0.9); of the others the rate is what they state, not what few requests came to.

@@ -245,6 +245,9 @@ TEST_CASE("overload: decodes that pile up behind prompts, whose first tokens com
         200, [](int) { return 250; }, [=](int i) { return first_ms + 500 * i; });
   };
   CHECK(overloaded(growing(2000)));
+  RunResult one_failed = growing(2000);
+  one_failed.requests.front().state = RequestState::kFailed;
+  CHECK(overloaded(one_failed));
   CHECK(!overloaded(growing(40'000)));  // 52 s in the first quarter: too short to tell
 }
 

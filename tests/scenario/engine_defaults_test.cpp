@@ -14,6 +14,7 @@
 #include "sim/cluster/run_policy.h"
 #include "sim/scenario/new_scenario.h"
 #include "sim/scenario/read_scenario.h"
+#include "sim/scheduler/cuda_graph.h"
 #include "sim/scheduler/sglang_0_5_defaults.h"
 #include "sim/scheduler/sglang_knobs.h"
 #include "sim/scheduler/vllm_knobs.h"
@@ -173,9 +174,10 @@ TEST_CASE("SGLang v0.5's fraction of static memory, chunks, graphs and attention
 
 TEST_CASE("a schedule that does not overlap costs host time in every step") {
   const auto gap = [](const std::string& serving, int attention_tp = 8) {
-    return small({"cluster.nodes=1", "serving={" + serving + "}",
-                  "parallelism={attention_tp: " + std::to_string(attention_tp) + "}"})
-        .serving.gaps.scheduler.count();
+    return schedule_gap(small({"cluster.nodes=1", "serving={" + serving + "}",
+                               "parallelism={attention_tp: " + std::to_string(attention_tp) + "}"})
+                            .serving)
+        .count();
   };
   const std::string drafts = ", speculative: {draft_tokens: 2, acceptance: 0.8}";
   CHECK(gap("engine: sglang_0_5") == 0);
@@ -194,6 +196,15 @@ TEST_CASE("a schedule that does not overlap costs host time in every step") {
   CHECK(gap("engine: vllm_v1, scheduler_gap: 3ms") == 3e-3);
   const std::vector<std::string> idle = small({"serving={engine: sglang_0_5, scheduler_gap: 3ms}"}).serving.idle_knobs;
   CHECK(std::ranges::count(idle, "serving.scheduler_gap has no effect: the schedule overlaps.") == 1);
+  CHECK(small({"serving={engine: sglang_0_5, scheduler_gap: 0s}"}).serving.idle_knobs.empty());
+  CHECK(gap("engine: sglang_0_5" + drafts.substr(0, drafts.size() - 1) + ", drafter: none}") ==
+        gap("engine: sglang_0_5, disable_overlap_schedule: true"));  // no pass of a layer is launched
+  // TensorRT-LLM's prefill instances do not overlap, its decode instances do.
+  const Scenario apart =
+      small({"deployment={prefill: {}, decode: {}}", "serving={engine: trtllm, scheduler_gap: 3ms}"});
+  CHECK(apart.warnings.empty());
+  CHECK(schedule_gap(pools_of(apart).front().serving).count() == 3e-3);
+  CHECK(schedule_gap(pools_of(apart).back().serving).count() == 0);
 }
 
 TEST_CASE("SGLang's graphs divide over the GPUs of a DP rank") {

@@ -2,14 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "models/catalogue/catalogue.h"
 #include "models/catalogue/model_catalogue.h"
 #include "models/memory/memory_model.h"
 #include "sim/scenario/read_scenario.h"
-#include "sim/scheduler/engine_profile.h"
+#include "sim/scheduler/sglang_0_5_defaults.h"
 #include "tests/support/small_scenario.h"
 
 namespace epsim {
@@ -84,16 +83,16 @@ TEST_CASE("windows and drafters in the KV pool, by engine") {
   CHECK(memory("trtllm_1_x", "DGX-H200").window_share == 1);
   CHECK(memory("vllm_0_14", "DGX-H200").window_share == 0);
   // SGLang has pools of their own for windows of few models (model_config.py, is_hybrid_swa_model).
-  EngineMemory sglang;
-  sglang.window_share = 0.8;
-  constexpr std::string_view kWindowed[] = {"gpt_oss"};
-  sglang.windowed = kWindowed;
-  MoeSpec model;
-  CHECK(sglang.window_share_of(model) == 0.8);  // it does not say which it is
-  model.model_type = "gpt_oss";
-  CHECK(sglang.window_share_of(model) == 0.8);
-  model.model_type = "mixtral";
-  CHECK(sglang.window_share_of(model) == 1);
+  const auto share = [](const std::string& model_type, const std::string& gpu) {
+    EngineSite site;
+    site.model_type = model_type;
+    site.gpu = gpu;
+    return sglang_0_5_window_share(site).value;
+  };
+  CHECK(share("", "H100") == 0.8);  // it does not say which it is
+  CHECK(share("gpt_oss", "H100") == 0.8);
+  CHECK(share("gpt_oss", "B200") == 1);
+  CHECK(share("mixtral", "H100") == 1);
   const std::string drafts = ", speculative: {draft_tokens: 1, acceptance: 0.8}";
   CHECK(memory("vllm_0_14", "DGX-H200", drafts).drafter);
   CHECK(memory("trtllm_1_x", "DGX-H200", drafts).drafter);

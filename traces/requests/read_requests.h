@@ -29,6 +29,8 @@ struct RequestSource {
   std::string_view requests_key = {};
   // Of Poisson arrivals whose rate follows the clock.
   RateRange (*rate_range)(ConfigReader&) = nullptr;
+  // Of the requests that requests_key means, the share that arrives; null: all.
+  double (*arriving_share)(ConfigReader&, Seed) = nullptr;
 };
 
 // Every kind of request source, for `list` and for error messages.

@@ -22,6 +22,9 @@ namespace {
 // The number of open conversations is steady after so many mean lifetimes (turns x think_time): exp(-4) = 2 % are missing.
 constexpr double kLifetimes = 4;
 constexpr std::uint64_t kHopeless = 1000;  // conversations without a turn
+// Of conversations whose turns are counted, the most, and the turns after which no other one is.
+constexpr std::uint64_t kCounted = 200'000;
+constexpr std::int64_t kCountedTurns = 2'000'000;
 
 struct SessionPlan {
   double session_rate, turns, think_s;
@@ -184,12 +187,36 @@ RequestTable make_sessions(ConfigReader& in, Seed seed) {
   return table;
 }
 
+// Of the turns that the same conversations would have without max_context.
+double share_of_turns(ConfigReader& in, Seed seed) {
+  const SessionPlan plan = read_plan(in);
+  const LengthSampler lengths = read_lengths(in, seed);
+  std::int64_t turns = 0, left = 0;
+  for (std::uint64_t number = 0; number < kCounted && left < kCountedTurns; ++number) {
+    RandomStream random(seed, "requests.sessions", number);
+    const std::int64_t drawn = random.geometric(plan.turns);
+    std::int64_t context = plan.system_tokens;
+    for (std::int64_t t = 0; t < drawn; ++t) {
+      const RequestLengths n = lengths.draw(random);
+      context += n.input_tokens + n.output_tokens;
+      if (context > plan.max_context) {
+        break;
+      }
+      ++left;
+      random.exponential(plan.think_s);  // as in take_turn
+    }
+    turns += drawn;
+  }
+  return static_cast<double>(left) / static_cast<double>(turns);
+}
+
 }  // namespace
 
 extern const RequestSource kSessionsSource{
     "sessions",    "conversations: turns, think time, growing context, shared prefixes",
     make_sessions, kSessionKeys,
     true,          "session_rate",
-    "turns"};
+    "turns",       nullptr,
+    share_of_turns};
 
 }  // namespace epsim
