@@ -71,7 +71,8 @@ constexpr KeyTable kSglangKeys({
 });
 
 constexpr KeyTable kSglang05Own({
-    {"swa_full_tokens_ratio", key::number(kPositiveShare), key::by("0.8; 1 on Blackwell, and but for gpt-oss"),
+    {"swa_full_tokens_ratio", key::number(kPositiveShare),
+     key::by("0.8 for gpt-oss; 1 on Blackwell and for other models"),
      "Tokens that layers with sliding windows have memory for, over those of the other layers."},
     {"prefill_decode_interval", key::whole(), key::is(0),
      "Steps without prompts after a step with prompts, partly computed ones included; the same for all DP ranks."},
