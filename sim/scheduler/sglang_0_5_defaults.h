@@ -25,9 +25,10 @@ struct SglangReserve {
 EngineDefault<double> sglang_0_5_static_fraction(const EngineSite& site, const SglangReserve& reserve);
 // Of models with MLA: trtllm_mla on Blackwell, and elsewhere the default of 0.4 on that GPU.
 EngineDefault<std::string> sglang_0_5_attention_backend(const EngineSite& site, const std::string& of_0_4);
-// Tokens that layers with sliding windows keep, over those of the others: a share where SGLang has memory of their own for them,
-// of models that epsim knows gpt-oss alone (model_config.py, is_hybrid_swa_model), or where the model does not say what it is.
+// Whether SGLang gives layers with sliding windows a pool of their own (model_config.py, is_hybrid_swa_model). Of the models that
+// epsim knows it does so for gpt-oss; a model that does not say what it is counts as one of those.
 bool sglang_0_5_shares_windows(const EngineSite& site);
+// Tokens that those layers keep, over those of the others.
 EngineDefault<double> sglang_0_5_window_share(const EngineSite& site);
 
 }  // namespace epsim

@@ -134,7 +134,7 @@ DiagnosisQuestion read_windows(const DiagnosisRequest& request) {
   out.planned = windows == 1 ? 1 : windows / 2;
   out.title = request.counts_name() +
               (windows == 1 ? ", one window" : fmt::format(", planned from {} of {} windows", out.planned, windows)) +
-              (repeats > 0 ? fmt::format(" ({} with the same counts left out)", repeats) : "");
+              (repeats > 0 ? fmt::format(" ({} that repeat earlier counts left out)", repeats) : "");
   return out;
 }
 

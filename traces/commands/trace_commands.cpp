@@ -251,7 +251,8 @@ std::string trace_summary(const TraceFile& trace, const std::string& title, int 
                                 : "  assignments 0: every count is zero, so there is no skew to state\n";
     if (skew.max > most * (1 + 1e-6)) {  // as load sources take them
       out += fmt::format(
-          "  no routing makes these counts: with top-{} of {} experts max / mean is at most {:.4g}; runs refuse them\n",
+          "  no routing can make these counts: with top-{} of {} experts max / mean is at most {:.4g}; runs refuse "
+          "them\n",
           trace.info().top_k, trace.info().experts, most);
     }
   }

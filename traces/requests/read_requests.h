@@ -29,7 +29,7 @@ struct RequestSource {
   std::string_view requests_key = {};
   // Of Poisson arrivals whose rate follows the clock.
   RateRange (*rate_range)(ConfigReader&) = nullptr;
-  // Of the requests that requests_key means, the share that arrives; null: all.
+  // The share of the requests of requests_key that arrive; set where that key is.
   double (*arriving_share)(ConfigReader&, Seed) = nullptr;
 };
 

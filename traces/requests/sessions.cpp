@@ -22,7 +22,7 @@ namespace {
 // The number of open conversations is steady after so many mean lifetimes (turns x think_time): exp(-4) = 2 % are missing.
 constexpr double kLifetimes = 4;
 constexpr std::uint64_t kHopeless = 1000;  // conversations without a turn
-// Of conversations whose turns are counted, the most, and the turns after which no other one is.
+// Bounds on the conversations whose turns are counted, and on those turns.
 constexpr std::uint64_t kCounted = 200'000;
 constexpr std::int64_t kCountedTurns = 2'000'000;
 
