@@ -195,7 +195,7 @@ class Importer {
     const int ranks = static_cast<int>(number("moe_ep_size"));
     const std::string_view distribution = csv_.text(csv_.column("distribution"));
     const bool balanced = distribution == "balanced", whole = number("moe_tp_size") == 1;
-    const bool a100 = table_.machine == "a100";
+    const bool a100 = table_.machine.starts_with("a100");
     const bool whole_alone = a100 || table_.machine.ends_with("-deepep");
     const bool remotes_first = a100 && balanced && number("num_experts") <= kMostWithRemotes * ranks;
     // Nemotron's experts have no gate projection, and its 22 choices go through a latent.

@@ -66,8 +66,9 @@ int import_words(const std::vector<std::string>& words) {
   const auto values = parse_words(
       words,
       "epsim calibrate import COLLECTION --machine NAME --from FOLDER -o POINTS.h5\n\n"
-      "Reads public measurements: aiconfigurator (a100; h100, h200 and b200 with -sglang, -trtllm or -vllm behind\n"
-      "it; h200-trtllm-1.2, b200-trtllm-1.2), infersim (h20, h800), cited (b200-flashinfer; calibration/cited).\n"
+      "Reads public measurements: aiconfigurator (a100-sglang, a100-trtllm; h100, h200 and b200 with -sglang,\n"
+      "-trtllm or -vllm behind it; h200-trtllm-1.2, b200-trtllm-1.2), infersim (h20, h800), cited (a100-vllm,\n"
+      "b200-flashinfer; calibration/cited).\n"
       "Which tables and rows become which points: calibration/FORMAT.md.\n",
       options, {"collection"});
   const std::filesystem::path out = hdf5_output(values);
@@ -143,7 +144,7 @@ std::string profile_or_links_text(const std::string& name) {
 int show_words(const std::vector<std::string>& words) {
   const auto values = parse_words(words,
                                   "epsim calibrate show PROFILE | FIT.yaml | LINKS.yaml | POINTS.h5\n\n"
-                                  "A profile of the catalogue by its machine (a100; h200 shows one for each engine, "
+                                  "A profile of the catalogue by its machine (h800; h200 shows one for each engine, "
                                   "h200-sglang one of them), a fit of\n"
                                   "your own, its links, or raw points.\n",
                                   po::options_description("options"), {"what"});

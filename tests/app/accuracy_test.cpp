@@ -24,7 +24,7 @@ TEST_CASE("a row outside its band ends with exit code 1, unless it says why") {
   const TempDir dir;
   // 1 ms for a product that takes under 0.1 ms.
   const std::string row =
-      "{what: wrong, machine: a100, op: dense_gemm, parameters: [64, 4096, 7168], measured_ms: 1, "
+      "{what: wrong, machine: a100-sglang, op: dense_gemm, parameters: [64, 4096, 7168], measured_ms: 1, "
       "band: 0.2, source: made up";
   std::ofstream(dir / "facts.yaml") << "operators:\n  - " << row << "}\n";
   const Outcome left = run_epsim(dir, "validate --accuracy=.");
@@ -43,7 +43,7 @@ TEST_CASE("a row outside its band ends with exit code 1, unless it says why") {
     check_contains(refused.err, {"--accuracy"});
   }
   check_contains(run_epsim(dir, "validate --accuracy").err, {"experiments/validation", "in epsim's checkout"});
-  std::ofstream(dir / "facts.yaml") << "operators:\n  - {machine: a100, op: dense_gem}\n";
+  std::ofstream(dir / "facts.yaml") << "operators:\n  - {machine: a100-sglang, op: dense_gem}\n";
   CHECK(run_epsim(dir, "validate --accuracy=.").exit_code == 2);
 }
 

@@ -17,7 +17,7 @@ TEST_CASE("a profile shows what it knows and how wrong it is") {
                  {"A100", "held-out points", "grouped_gemm, uneven groups", "aiconfigurator", " us  bytes "});
   const Outcome unknown = run_epsim(dir, "calibrate show a10");
   CHECK(unknown.exit_code == 2);
-  check_contains(unknown.err, {"a100", "h200-sglang"});
+  check_contains(unknown.err, {"a100-sglang", "h200-sglang"});
   // A machine whose engines have fits of their own: all of them, one after the other.
   const Outcome by_engine = run_epsim(dir, "calibrate show h200");
   CHECK(by_engine.exit_code == 0);

@@ -19,10 +19,10 @@ const std::string kOps =
 // own, its links' profile is the fit's.
 void write_node(const TempDir& dir) {
   std::string compute = slurp(source_dir() / "models/hardware/compute/a100.yaml");
-  const std::string own = "fitted: a100";
-  const std::size_t at = compute.find(own);
+  const std::size_t at = compute.find("kernels:"), end = compute.find("\n\n", at);
   REQUIRE(at != std::string::npos);
-  compute.replace(at, own.size(), "fitted: " + (dir / "fit/fit.yaml").string());
+  REQUIRE(end != std::string::npos);
+  compute.replace(at, end - at, "fitted: " + (dir / "fit/fit.yaml").string());
   std::ofstream(dir / "compute.yaml") << compute;
   std::ofstream(dir / "node.yaml") << fmt::format(
       "base: p4de.24xlarge\nsummary: eight simulated GPUs\nintra_rate: 10GB/s\nintra_profile: {}\n"

@@ -233,7 +233,7 @@ TEST_CASE("another GPU's fits are extrapolated, and an unknown machine lists tho
   const MoeSpec model = find_model("deepseek-r1");
   const ComputeModel compute(model, gb200.spec, {.gpus = 8, .attention_tp = 8}, gb200.compute);
   CHECK(compute.experts(4096, 32).origin == Origin::kExtrapolated);
-  CHECK_THROWS_WITH_AS(fitted_profile("a200"), doctest::Contains("a100"), InputError);
+  CHECK_THROWS_WITH_AS(fitted_profile("a200"), doctest::Contains("a100-sglang"), InputError);
 }
 
 }  // namespace

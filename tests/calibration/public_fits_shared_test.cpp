@@ -41,8 +41,8 @@ void check_committed(const std::string& collection, const std::string& machine, 
 }
 
 TEST_CASE("the committed fits are those of the public tables") {
-  check_committed("aiconfigurator", "a100", "grouped_gemm");
-  check_committed("aiconfigurator", "a100", "mla_decode");
+  check_committed("aiconfigurator", "a100-sglang", "grouped_gemm");
+  check_committed("aiconfigurator", "a100-trtllm", "mla_decode");
   check_committed("aiconfigurator", "h200-trtllm", "mla_prefill");
   check_committed("aiconfigurator", "h200-sglang", "grouped_gemm_fp8");
   check_committed("aiconfigurator", "b200-sglang", "mla_decode_fp8");
