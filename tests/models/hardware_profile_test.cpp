@@ -230,8 +230,8 @@ TEST_CASE("EFA on p4de: its all-reduce is measured, its all-to-all borrowed from
 }
 
 TEST_CASE("times grow with the bytes in every link profile") {
-  for (const char* name : {"nvlink3-a100", "nvlink4-h100", "nvlink4-h200", "nvlink5-b300", "nvlink5-gb200",
-                           "pcie4-l40s", "efa-p5", "efa-p4de", "infiniband-ndr"}) {
+  for (const char* name : {"nvlink3-a100", "nvlink4-h100", "nvlink4-h200", "nvlink5-b200", "nvlink5-b300",
+                           "nvlink5-gb200", "pcie4-l40s", "efa-p5", "efa-p4de", "infiniband-ndr"}) {
     CAPTURE(name);
     const LinkProfile link = link_profile(name, "");
     CHECK(!link.base_latency.source.empty());
@@ -240,7 +240,9 @@ TEST_CASE("times grow with the bytes in every link profile") {
       Seconds before(0);
       for (double wire = 1e-7; wire < 1; wire *= 1.7) {
         const Seconds time = link.time(curve.kind, curve.gpus, Seconds(wire)).time;
-        CHECK(time >= before);
+        // vLLM's one-shot kernel for up to 0.5 MiB takes longer on 8 B200 than its two-shot kernel for 1 and 2 MiB.
+        const bool two_kernels = link.name == "nvlink5-b200" && curve.kind == CollectiveKind::kCustomAllReduce;
+        CHECK((time >= before || (two_kernels && wire > 1e-6 && wire < 5e-6)));
         // Nothing beats the data sheet, but for an all-reduce that the switch itself adds up.
         CHECK((time.count() >= wire || is_all_reduce(curve.kind)));
         before = time;

@@ -158,6 +158,8 @@ TEST_CASE("DeepEP: the token counts that the profiles were not made from") {
        {Row{"nvlink4-h100", {multi, false, 1, 256, 20}}, Row{"nvlink4-h100", {multi, true, 1, 256, 0}},
         Row{"nvlink4-h200", {"h200_sxm/comm/sglang/0.5.12", false, 1, 256, 20}},
         Row{"nvlink4-h200", {"h200_sxm/comm/sglang/0.5.12", true, 1, 256, 0}},
+        Row{"nvlink5-b200", {"b200_sxm/comm/sglang/0.5.12", false, 1, 256, 20}},
+        Row{"nvlink5-b200", {"b200_sxm/comm/sglang/0.5.12", true, 1, 256, 0}},
         Row{"nvlink5-b300", {"b300_sxm/comm/sglang/0.5.12", false, 1, 256, 20}},
         Row{"nvlink5-b300", {"b300_sxm/comm/sglang/0.5.12", true, 1, 256, 0}},
         Row{"nvlink5-gb200", {"gb200/comm/sglang/0.5.12", false, 1, 256, 20, 4}},
