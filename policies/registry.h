@@ -39,6 +39,7 @@ struct PlacementPolicyEntry : PolicyEntry<PlacementPolicy> {
   bool keeps_slots = false;              // a new plan leaves experts that stay on their GPU in their slots
   Ceiling ceiling = Ceiling::kNone;
   std::string_view engine = {};  // whose own load balancer it is: how the names of its versions begin
+  bool uses_steps = false;  // plans from a window's steps (LoadWindow::batches), where it has them, not from their sum
 };
 // Of what a run adds to every such policy (sim/scenario/step_policy_run.h), the parts that only some read.
 struct StepPolicyEntry : PolicyEntry<StepPolicy> {

@@ -13,7 +13,7 @@
 //            experts move: `rebalance: {keep: gpus}` does that.
 //   Source : vllm-project/vllm-ascend, vllm_ascend/eplb/core/policy/policy_flashlb.py, the version with means,
 //            variances and a search (depth 4, width 8); behaviour only.
-//   Valid  : windows with batches (`loads.batches: true`); of sums alone variances are 0. Cases done by hand
+//   Valid  : windows with batches (`plan_loads.batches`); of sums alone variances are 0. Cases done by hand
 //            (tests/policies/flashlb_test.cpp).
 #include <algorithm>
 #include <cmath>
@@ -261,6 +261,9 @@ extern const PlacementPolicyEntry kFlashLb{
     ExpertGroups::kUnknown,
     CopyBudget::kPerLayer,
     "ascend_rotation",
+    true,
+    Ceiling::kNone,
+    {},
     true};
 
 }  // namespace epsim

@@ -36,9 +36,17 @@ void LoadHistory::add(const StepLoads& loads, std::span<const std::int64_t> toke
   next_ = (next_ + 1) % capacity_;
 }
 
-LoadWindow LoadHistory::window() const {
+LoadWindow LoadHistory::window(bool by_steps) const {
   LoadWindow out(layers_, experts_);
-  for (const std::vector<float>& row : rows_) {
+  if (by_steps) {
+    out.reserve_batches(static_cast<int>(rows_.size()));
+  }
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const std::vector<float>& row = rows_[(next_ + i) % rows_.size()];  // oldest first
+    if (by_steps) {
+      out.add_batch(row);
+      continue;
+    }
     for (int l = 0; l < layers_; ++l) {
       const float* from = row.data() + static_cast<std::ptrdiff_t>(l) * experts_;
       const std::span<double> to = out.layer(l);

@@ -19,8 +19,8 @@ class LoadHistory {
   // One step, the latest: the loads as they were drawn for `tokens` per DP rank; mean balancedness over its layers.
   void add(const StepLoads& loads, std::span<const std::int64_t> tokens, double balancedness);
   // The loads of the steps kept, in whole assignments, as an engine counts them: what single precision leaves over must
-  // not tell equal experts apart.
-  LoadWindow window() const;
+  // not tell equal experts apart. With `by_steps` they are its batches too, oldest first.
+  LoadWindow window(bool by_steps) const;
   // Mean over the latest `steps` of the steps kept, at least one of which there is.
   double balancedness(std::int64_t steps) const;
 

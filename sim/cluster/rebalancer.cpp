@@ -352,7 +352,7 @@ LoadWindow Rebalancer::window() const {
   if (steps_ == 0) {
     return scenario_.plan_window;
   }
-  LoadWindow out = history_.window();
+  LoadWindow out = history_.window(policy_.uses_steps);
   out.set_affinity(scenario_.plan_window.affinity());
   return out;
 }

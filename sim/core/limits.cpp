@@ -5,8 +5,8 @@
 namespace epsim {
 
 std::span<const Limit> limits::all() {
-  static constexpr Limit kAll[] = {kDocumentBytes, kResultBytes, kYamlValues, kDepth,       kFolderFiles,
-                                   kTextLines,     kGpus,        kRowValues,  kTraceValues, kSlots};
+  static constexpr Limit kAll[] = {kDocumentBytes, kResultBytes, kYamlValues, kDepth,       kFolderFiles, kTextLines,
+                                   kGpus,          kRowValues,   kStepValues, kTraceValues, kSlots};
   return kAll;
 }
 

@@ -26,6 +26,7 @@ inline constexpr Limit kFolderFiles{"files in a folder that is read as one input
 inline constexpr Limit kTextLines{"lines in a text file", INT32_MAX};
 inline constexpr Limit kGpus{"GPUs in a deployment", 65536};
 inline constexpr Limit kRowValues{"counts in one row of loads (layers x sources x experts)", 16 * kMebi};
+inline constexpr Limit kStepValues{"counts in a window that keeps its steps (steps x layers x experts)", 256 * kMebi};
 inline constexpr Limit kTraceValues{
     "values in a generated trace (rows x layers x sources x experts, or tokens x layers "
     "x top-k)",

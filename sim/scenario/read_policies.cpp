@@ -137,6 +137,7 @@ void read_home(ConfigReader& all, ConfigReader& in, const Scenario& s, PolicyCho
   in.check(home.per_step == nullptr && home.rebalance == nullptr && home.ceiling == Ceiling::kNone, "home",
            fmt::format("'{}' is not a placement that is planned once, ahead of the run.", *name));
   out.placement = home.placement;
+  out.uses_steps = home.uses_steps;
   out.planned_by = *name;
 }
 
@@ -179,6 +180,7 @@ PolicyChoice read_plain_policy(ConfigReader& all, const std::string& label, cons
   out.copies_take_kv = in.read<bool>(kEntryKeys["copies_take_kv"]);  // a plug-in takes what is left as its own
   out.placement = entry.make(in);
   out.ceiling = entry.ceiling;
+  out.uses_steps = entry.uses_steps;
   if (per_step != nullptr) {
     read_home(all, in, s, out);
   }
@@ -238,6 +240,36 @@ std::string settings_of(ConfigReader entry) {
 }
 
 std::span<const Key> policy_entry_keys() { return kEntryKeys; }
+
+bool any_uses_steps(ConfigReader root, const std::vector<std::string>& labels) {
+  const auto placement_uses = [](const std::string& kind) {
+    const PlacementPolicyEntry* entry = find_named(placement_policies(), kind);
+    return entry != nullptr && entry->uses_steps;
+  };
+  const auto entry_uses = [&](ConfigReader entry, const std::string& label) {
+    return placement_uses(entry.has("kind") ? *entry.maybe<std::string>(kEntryKeys["kind"]) : label);
+  };
+  ConfigReader all = root.section(kRootKeys["policies"]);
+  const auto label_uses = [&](const std::string& name) {
+    const auto variant = all.is_section(name) ? std::nullopt : as_variant(name);
+    const std::string label = variant ? variant->first : name;
+    return all.is_section(label) ? entry_uses(all.section(label), label) : placement_uses(label);
+  };
+  const auto uses = [&](const std::string& label) {
+    bool out = label_uses(label);
+    for (const char* key : {"prefill", "decode", "home"}) {
+      if (all.is_section(label) && all.section(label).has(key)) {
+        out = out || label_uses(all.section(label).required<std::string>(key));
+      }
+    }
+    return out;
+  };
+  if (!labels.empty()) {
+    return std::ranges::any_of(labels, uses);
+  }
+  return root.is_section("policy") ? entry_uses(root.section(kRootKeys["policy"]), "")
+                                   : uses(root.read<std::string>(kRootKeys["policy"]));
+}
 
 std::span<const Key> replica_choice_keys() { return kChoiceKeys; }
 

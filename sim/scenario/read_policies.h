@@ -26,6 +26,9 @@ using ReadSystem = std::function<PolicyChoice(const std::vector<std::string>& pa
 // nothing was read from.
 std::string settings_of(ConfigReader entry);
 
+// Whether a policy that runs plans from the steps of a window; of entries as they stand, before they are checked.
+bool any_uses_steps(ConfigReader root, const std::vector<std::string>& labels);
+
 // The policies of the scenario that run, in the order of `labels`; without labels that which `policy` names. Entries
 // that do not run are checked too. Needs the rest of the scenario. Without `read_system` that is a label's own: nothing
 // but what the labels name is read.

@@ -80,7 +80,7 @@ void check_dense(ConfigReader root, const Scenario& s) {
              fmt::format("{} has no experts to send tokens to; its GPUs add up by allreduce.", s.model.name));
 }
 
-void read_loads(ConfigReader root, Scenario& s) {
+void read_loads(ConfigReader root, bool by_steps, Scenario& s) {
   LoadWindow even(s.model.moe_layers(), s.model.experts);
   if (s.model.dense()) {
     for (const char* section : {"loads", "plan_loads"}) {
@@ -95,7 +95,7 @@ void read_loads(ConfigReader root, Scenario& s) {
   s.loads = make_load_source(run, s.model, s.seed);
   s.run_window = read_load_window(run, s.model, s.seed);
   ConfigReader plan = root.required_section("plan_loads");
-  s.plan_window = read_load_window(plan, s.model, s.seed);
+  s.plan_window = read_load_window(plan, s.model, s.seed, by_steps);
   for (int l = 0; l < even.layers(); ++l) {
     std::fill(even.layer(l).begin(), even.layer(l).end(), 1.0);
   }
@@ -297,7 +297,11 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
   sections.read("model", {"dispatch", "execution"}, [&] { check_dense(root, s); });
   sections.read("faults", {"deployment"}, [&] { s.faults = read_faults(root, faulty_sides(s)); });
   sections.read("protocol", {}, [&] { s.protocol = read_protocol(root.section(kRootKeys["protocol"])); });
-  sections.read("loads", {"model", "plan_loads"}, [&] { whole == nullptr ? read_loads(root, s) : void(); });
+  sections.read("loads", {"model", "plan_loads", "policy", "policies"}, [&] {
+    if (whole == nullptr) {
+      read_loads(root, any_uses_steps(root, labels), s);
+    }
+  });
   const ReadSystem read_system = whole == nullptr ? system_reader(config, s) : ReadSystem();
   sections.read("policies", {"deployment", "policy", "requests", "loads"},
                 [&] { read_policies(root, labels, read_system, s); });

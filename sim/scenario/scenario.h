@@ -51,6 +51,7 @@ struct PolicyChoice {
   std::shared_ptr<const PolicyChoice> prefill = nullptr, decode = nullptr;
   std::string overrides = {};  // of `system`, for reports: "dispatch.dedup=node, serving.engine=vllm"
   bool copies_take_kv = true;  // false: to see what their KV room costs, as if copies and buffers took none
+  bool uses_steps = false;     // PlacementPolicyEntry::uses_steps
 };
 
 struct Scenario {

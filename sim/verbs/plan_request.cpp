@@ -62,7 +62,8 @@ LoadWindow read_loads(ConfigReader& root, const PlanRequest& request) {
     return load;
   }
   root.check(request.model.has_value(), "model", "a trace is read for a model: name it.");
-  return read_load_window(trace, *request.model, seed);
+  const PlacementPolicyEntry* entry = find_named(placement_policies(), root.required<std::string>("policy"));
+  return read_load_window(trace, *request.model, seed, entry != nullptr && entry->uses_steps);
 }
 
 void read_shape(ConfigReader& root, PlanRequest& request) {

@@ -382,12 +382,18 @@ TEST_CASE("the window holds the latest steps, in assignments") {
     history.add(loads, by_rank, balancedness);
   };
   step(1.0F, 100, 0.2);
-  CHECK(history.window().layer(0)[0] == 100);
+  CHECK(history.window(false).layer(0)[0] == 100);
   CHECK(history.balancedness(5) == 0.2);
   step(0.5F, 10, 0.4);
   step(0.25F, 40, 0.8);
-  CHECK(history.window().layer(0)[0] == 5 + 10);  // the first step has left
-  CHECK(history.window().layer(0)[1] == 5 + 30);
+  CHECK(history.window(false).layer(0)[0] == 5 + 10);  // the first step has left
+  CHECK(history.window(false).layer(0)[1] == 5 + 30);
+  CHECK(history.window(false).batches() == 0);
+  const LoadWindow by_steps = history.window(true);
+  CHECK(by_steps.layer(0)[1] == 5 + 30);
+  REQUIRE(by_steps.batches() == 2);
+  CHECK(by_steps.batches_of(0, 0)[0] == 5);  // the oldest first
+  CHECK(by_steps.batches_of(0, 0)[1] == 10);
   CHECK(history.balancedness(1) == 0.8);
   CHECK(history.balancedness(9) == doctest::Approx(0.6));
 }

@@ -1,6 +1,7 @@
 // Loads that change during a run, from the scenario to the figures.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,37 @@ TEST_CASE("tokens that tell which experts go together: those of the loads, else 
   CHECK(sharing(0, 0, "policy=base").empty());
   CHECK(sharing(300, 0, "dispatch.dedup=none").empty());  // every (token, expert) pair is a row
   CHECK(sharing(300, 0, "policy=lina").find("independently") != std::string::npos);
+}
+
+TEST_CASE("a planning window keeps its steps for policies that plan from them") {
+  const std::string model = "{kind: model, preset: olmoe, steps: 3, tokens: 64, sources: 2";
+  const auto steps = [&](const std::string& policy, const std::string& more = "",
+                         const std::string& setting = "seed=1") {
+    const Scenario s = test::small({"loads=" + model.substr(0, model.find(", steps")) + "}",
+                                    "plan_loads=" + model + more + "}", "policy=" + policy, setting});
+    CHECK(s.run_window.batches() == 0);
+    return s.plan_window.batches();
+  };
+  CHECK(steps("base") == 0);
+  CHECK(steps("craft") == 3);
+  CHECK(steps("{kind: flashlb, num_redundant_experts: 16}") == 3);
+  CHECK(steps("mine", "", "policies.mine={kind: craft}") == 3);
+  CHECK(steps("craft", ", batches: false") == 0);
+  CHECK(steps("base", ", batches: true") == 3);
+}
+
+TEST_CASE("an instance that no request comes to is told") {
+  const std::string sessions =
+      "requests={kind: sessions, session_rate: 1/s, count: 30, turns: 2, think_time: 1s, system_tokens: 200, "
+      "max_context: 512, input_tokens: 32, output_tokens: 4}";
+  const auto told = [&](const std::string& router) {
+    const Scenario s = test::small({sessions, "deployment={instances: 2, router: " + router + "}"});
+    const std::vector<std::string> all = run_policy(s, s.policies.front(), {}).warnings;
+    return std::ranges::any_of(
+        all, [](const auto& one) { return one.find("1 of 2 instances served no request") != one.npos; });
+  };
+  CHECK(told("cache_aware"));
+  CHECK_FALSE(told("round_robin"));
 }
 
 TEST_CASE("load windows: before and after the switch, balancedness is that of each window alone") {

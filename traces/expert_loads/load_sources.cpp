@@ -207,9 +207,13 @@ std::vector<PartOfLoads> read_parts(ConfigReader& in) { return in.has("windows")
 
 }  // namespace
 
-LoadWindow read_load_window(ConfigReader& in, const MoeSpec& model, Seed seed) {
+LoadWindow read_load_window(ConfigReader& in, const MoeSpec& model, Seed seed, bool by_steps) {
   if (!of_several(in)) {
-    return read_checked(chosen_reader(in), in, model, seed);
+    const LoadReader& reader = chosen_reader(in);
+    if (by_steps && std::ranges::find(reader.keys, "batches", &Key::name) != reader.keys.end()) {
+      in.preset("batches", true);
+    }
+    return read_checked(reader, in, model, seed);
   }
   std::vector<LoadWindow> windows;
   std::vector<double> weights;

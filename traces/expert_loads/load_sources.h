@@ -34,8 +34,9 @@ std::span<const LoadReader> load_readers();
 std::vector<SectionKeys> load_keys();
 
 // Reads the key `kind` and then that kind's own keys; the caller ends with finish(). Every MoE layer of the window has
-// load, and no expert more than one assignment per token. Throws InputError.
-LoadWindow read_load_window(ConfigReader& in, const MoeSpec& model, Seed seed);
+// load, and no expert more than one assignment per token. With `by_steps` it keeps its steps apart, where it has any,
+// unless the key `batches` says otherwise. Throws InputError.
+LoadWindow read_load_window(ConfigReader& in, const MoeSpec& model, Seed seed, bool by_steps = false);
 
 // What keeps a window from being loads of the model, whose layers and experts it has: a layer without load, an expert
 // with more than one assignment per token. Empty: nothing.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "sim/core/limits.h"
 #include "sim/core/refuse.h"
 #include "sim/domain/affinity.h"
 #include "traces/expert_loads/load_sources.h"
@@ -25,7 +26,8 @@ constexpr KeyTable kTraceKeys({
     {"path", key::path(), key::kRequired, "The recording."},
     {"batch_tokens", key::whole(Bound::kPositive), key::is(256),
      "Tokens per step where the file has single tokens; those of a last step that is not full are left out."},
-    {"batches", key::flag(), key::is(false), "Keep the window's steps apart for policies that use them."},
+    {"batches", key::flag(), key::by("in plan_loads true where a policy that runs uses steps; else false"),
+     "Keep the window's steps apart for policies that plan from them (craft, flashlb), not from their sum."},
     {"sources", key::one_of<Sources>(), key::is(Sources::kKeep),
      "Whether to keep what each source GPU sent, or add it up."},
 });
@@ -58,7 +60,11 @@ std::shared_ptr<const Affinity> affinity_of(const TraceFile& file, std::int64_t 
 LoadWindow make_trace_window(ConfigReader& in, const MoeSpec& model, Seed) {
   const File file = open_file(in);
   const std::shared_ptr<const LoadRows> rows = open_rows(file, in, model);
-  LoadWindow window = window_of(*rows, in.read<bool>(kTraceKeys["batches"]));
+  const bool batches = in.read<bool>(kTraceKeys["batches"], false);
+  if (batches) {
+    check_limit(limits::kStepValues, product_of({rows->rows(), rows->layers(), rows->experts()}), in.place("batches"));
+  }
+  LoadWindow window = window_of(*rows, batches);
   for (int l = 0; l < window.layers(); ++l) {
     refuse_if(!(window.total(l) > 0), {file->name(), 0, ""},
               fmt::format("all rows of layer {} are zero; a MoE layer of {} has loads.",

@@ -9,6 +9,7 @@
 
 #include "sim/core/check.h"
 #include "sim/core/last_made.h"
+#include "sim/core/limits.h"
 #include "sim/core/mapped.h"
 #include "sim/domain/affinity.h"
 #include "traces/routing_model/model_load_source.h"
@@ -114,7 +115,8 @@ constexpr KeyTable kModelLoadKeys({
     {"path", key::path(), key::by("required without preset"), "A fitted routing model."},
     {"preset", key::one_of([] { return entry_names(routing_presets()); }), key::by("required without path"),
      "A shipped routing model."},
-    {"batches", key::flag(), key::is(false), "Keep the window's steps apart for policies that use them."},
+    {"batches", key::flag(), key::by("in plan_loads true where a policy that runs uses steps; else false"),
+     "Keep the window's steps apart for policies that plan from them (craft, flashlb), not from their sum."},
     {"sources", key::whole(Bound::kPositive), key::is(8), "DP ranks drawn in a planning window."},
     {"steps", key::whole(Bound::kPositive), key::is(256), "Steps drawn in a planning window."},
     {"tokens", key::whole(at_most(kMostTokens, Bound::kPositive)), key::is(RowPlan{}.tokens),
@@ -213,10 +215,13 @@ LoadWindow make_model_window(ConfigReader& in, const MoeSpec& model, Seed seed) 
   plan.steps = in.read<std::int64_t>(kModelLoadKeys["steps"]);
   plan.tokens = in.read<std::int64_t>(kModelLoadKeys["tokens"]);
   plan.sources = in.read<int>(kModelLoadKeys["sources"]);
-  const bool batches = in.read<bool>(kModelLoadKeys["batches"]);
+  const bool batches = in.read<bool>(kModelLoadKeys["batches"], false);
   const auto affinity_tokens = in.read<std::int64_t>(kModelLoadKeys["affinity_tokens"]);
   const Seed stream{RandomStream(seed, "model.plan_window", window_of_section(in)).bits()};
   const auto law = read_law(in, model, seed);
+  if (batches) {
+    check_limit(limits::kStepValues, product_of({plan.steps, law->layers(), law->experts()}), in.place("batches"));
+  }
   // Batches and tokens take too much memory to be kept.
   static LastMade<std::tuple<std::shared_ptr<const RoutingLaw>, RowPlan, Seed>, LoadWindow> sums(8);  // 0.2 MiB each
   const auto draw = [&] { return window_of_model(law, plan, batches, stream); };

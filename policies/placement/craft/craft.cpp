@@ -160,6 +160,11 @@ extern const PlacementPolicyEntry kCraft{
      "affinity, nodes unless mode hierarchical or interleave least_filled_node, layers changing later", kCraftKeys,
      make_craft},
     ExpertGroups::kOnRequest,
-    CopyBudget::kOverLayers};
+    CopyBudget::kOverLayers,
+    {},
+    false,
+    Ceiling::kNone,
+    {},
+    true};
 
 }  // namespace epsim
