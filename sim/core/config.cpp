@@ -153,6 +153,15 @@ InputPlace ConfigReader::place(const std::string& key) const {
   return at;
 }
 
+InputError ConfigReader::unknown_key(const std::string& key, const std::vector<std::string>& known) const {
+  const InputPlace at = place(key);
+  const bool inherited = node_->document->own.has_lines && at.line > 0 && at.file != node_->document->own.file;
+  return {at, unknown_name("key", key, known) +
+                  (inherited ? fmt::format(" It comes by `extends`; `{}:` without a value in {} takes it away.",
+                                           node_->full(key), node_->document->own.file)
+                             : "")};
+}
+
 void ConfigReader::fail(const std::string& key, const std::string& problem) const {
   throw InputError(place(key), problem);
 }
@@ -312,7 +321,7 @@ std::vector<InputError> ConfigReader::unread() const {
   std::vector<InputError> out;
   for (const std::string& key : unread_keys()) {
     const std::vector<std::string> known(node_->read.begin(), node_->read.end());
-    out.emplace_back(place(key), unknown_name("key", key, known));
+    out.push_back(unknown_key(key, known));
   }
   for (const auto& child : node_->children) {
     const std::vector<InputError> below = ConfigReader(child).unread();

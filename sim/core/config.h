@@ -31,7 +31,8 @@ class ConfigReader;
 class Config {
  public:
   // A file may say `extends: other.yaml` (relative to itself): every key that it lacks is then taken from there,
-  // mappings key by key. Messages name the file that a key stands in, and relative paths start from that file's folder.
+  // mappings key by key unless they name another `kind` or `engine`. Messages name the file that a key stands in, and
+  // relative paths start from that file's folder.
   static Config from_file(const std::filesystem::path& file);
   // `name` stands for the file in messages; empty: a text that the program wrote, of which they name neither file nor
   // line. Relative paths inside are taken from the working directory.
@@ -164,6 +165,8 @@ class ConfigReader {
   void check(bool condition, const std::string& key, const std::string& problem) const;
   [[noreturn]] void fail(const std::string& key, const std::string& problem) const;
   InputPlace place(const std::string& key) const;
+  // What is wrong with a key that nothing reads.
+  InputError unknown_key(const std::string& key, const std::vector<std::string>& known) const;
   // Refuses keys that were not read, here and in the sections taken from here: all of them in one throw_all().
   void finish() const;
   std::vector<InputError> unread() const;

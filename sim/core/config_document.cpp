@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <sstream>
 
@@ -176,6 +177,15 @@ void ConfigDocument::come_from(const std::string& path, const Source& source) {
   elsewhere[path] = source;
 }
 
+// A section of another kind, or of another engine, has other keys.
+bool ConfigDocument::stands_alone(const YAML::Node& mine, const YAML::Node& from) {
+  return std::ranges::any_of(std::array{"kind", "engine"}, [&](const char* key) {
+    const YAML::Node own = mine[key], other = from[key];
+    return own.IsDefined() && own.IsScalar() &&
+           (!other.IsDefined() || !other.IsScalar() || own.Scalar() != other.Scalar());
+  });
+}
+
 void ConfigDocument::merge(YAML::Node into, const YAML::Node& from, const std::string& path,
                            const ConfigDocument& base) {
   for (const auto& entry : from) {
@@ -184,7 +194,7 @@ void ConfigDocument::merge(YAML::Node into, const YAML::Node& from, const std::s
     if (!mine.IsDefined()) {
       into[key] = entry.second;  // shared, not cloned: a clone has no line numbers
       come_from(full, base.source_of(full));
-    } else if (mine.IsMap() && entry.second.IsMap()) {
+    } else if (mine.IsMap() && entry.second.IsMap() && !stands_alone(mine, entry.second)) {
       merge(mine, entry.second, full, base);
     }
   }

@@ -31,9 +31,10 @@ struct ConfigDocument {
   static std::shared_ptr<ConfigDocument> read(const std::filesystem::path& file, int depth = 0);
 
   void set(const std::string& assignment, const std::string& option);
-  // Gives `into` what `from`, a part of `base`, has and it lacks; mappings are merged key by key, anything else is
-  // taken whole.
+  // Gives `into` what `from`, a part of `base`, has and it lacks; mappings are merged key by key unless `into`'s names
+  // another `kind` or `engine`, anything else is taken whole.
   void merge(YAML::Node into, const YAML::Node& from, const std::string& path, const ConfigDocument& base);
+  static bool stands_alone(const YAML::Node& mine, const YAML::Node& from);
   const Source& source_of(const std::string& path) const;
   // `elsewhere`'s entry for the path or the nearest part above it; null: the document's own.
   const std::pair<const std::string, Source>* moved_part(const std::string& path) const;

@@ -9,7 +9,9 @@ namespace epsim {
 inline constexpr KeyTable kRootKeys({
     {"name", key::text(), key::kRequired, "Name of the scenario; the results folder is named after it."},
     {"extends", key::path(), key::kNone,
-     "Another scenario file, relative to this one; keys that this file lacks are taken from it."},
+     "Another scenario file, relative to this one: gives the keys that this file lacks, but for sections of another "
+     "kind or "
+     "engine."},
     {"seed", key::whole(), key::is(0), "Seed of every random stream: arrivals, lengths, routing."},
     {"policy", key::name_or_other(policy_kinds, "epsim list policies"), key::is("base"),
      "Policy that `epsim run` uses: a name, a label of `policies`, or an entry in place."},

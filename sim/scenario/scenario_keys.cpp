@@ -247,7 +247,7 @@ class Check {
       std::erase(strangers, meant.value_or(""));  // told with the key that is missing
     }
     for (const std::string& key : strangers) {
-      result.unknown.emplace_back(in.place(key), unknown_name("key", key, known_keys(section, *variant)));
+      result.unknown.push_back(in.unknown_key(key, known_keys(section, *variant)));
     }
   }
 

@@ -62,6 +62,25 @@ TEST_CASE("messages name the file and line that a key stands in") {
   CHECK(c.root().section("cluster").place("nodes").file == "--set");
 }
 
+TEST_CASE("a section of another kind or engine takes nothing from the extended file's") {
+  test::TempDir dir;
+  write(dir / "base.yaml",
+        "loads: {kind: file, path: a.h5}\nserving: {engine: a, knob: 1}\nrequests: {kind: poisson, rate: 4}\n");
+  write(dir / "top.yaml",
+        "extends: base.yaml\nloads: {kind: even}\nserving: {engine: b}\nrequests: {kind: poisson, count: 2}\n");
+  const Config c = Config::from_file(dir / "top.yaml");
+  ConfigReader in = c.root();
+  CHECK(in.section("loads").keys() == std::vector<std::string>{"kind"});
+  CHECK(in.section("serving").keys() == std::vector<std::string>{"engine"});
+  ConfigReader requests = in.section("requests");
+  CHECK(requests.required<int>("rate") == 4);
+  const InputError unknown = requests.unknown_key("kind", {"count"});
+  CHECK(unknown.problem.find("extends") == std::string::npos);
+  const InputError inherited = requests.unknown_key("rate", {"count"});
+  CHECK(inherited.place.file == (dir / "base.yaml").string());
+  CHECK(inherited.problem.find("It comes by `extends`; `requests.rate:` without a value in") != std::string::npos);
+}
+
 TEST_CASE("a chain of files: the nearest one has the word") {
   test::TempDir dir;
   write(dir / "a.yaml", "x: 1\ny: 1\nz: 1\n");
