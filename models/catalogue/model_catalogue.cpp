@@ -170,24 +170,31 @@ void refuse_repository(const std::string& name) {
 
 }  // namespace
 
+std::optional<MoeSpec> shipped_model(const std::string& name) {
+  const std::string key = catalogue_key(name);
+  const std::vector<std::string> stems = data_file_stems(kFolder);
+  if (std::find(stems.begin(), stems.end(), key) != stems.end()) {
+    return own_model(key);
+  }
+  for (const ModelItem& item : list_models()) {
+    if (std::ranges::find(item.aliases, key, catalogue_key) != item.aliases.end()) {
+      return own_model(catalogue_key(item.name));
+    }
+  }
+  return std::nullopt;
+}
+
 MoeSpec find_model(const std::string& name_or_path) {
   if (looks_like_path(name_or_path)) {
     refuse_repository(name_or_path);
     const std::filesystem::path file(name_or_path);
     return file.extension() == ".json" ? read_hf_config(file) : read_model(Config::from_file(file));
   }
-  const std::string key = catalogue_key(name_or_path);
-  const std::vector<std::string> stems = data_file_stems(kFolder);
-  if (std::find(stems.begin(), stems.end(), key) != stems.end()) {
-    return own_model(key);
+  if (std::optional<MoeSpec> shipped = shipped_model(name_or_path)) {
+    return *std::move(shipped);
   }
   std::vector<std::string> names;
   for (const ModelItem& item : list_models()) {
-    for (const std::string& alias : item.aliases) {
-      if (catalogue_key(alias) == key) {
-        return find_model(item.name);
-      }
-    }
     names.push_back(item.name);
     names.insert(names.end(), item.aliases.begin(), item.aliases.end());
   }

@@ -23,6 +23,8 @@ std::vector<ModelItem> list_models();
 // Hugging Face config.json, .yaml or .yml has the keys of a file in models/architectures. Throws InputError for an
 // unknown name, listing all with the nearest first, and for bad files, with file and line or key.
 MoeSpec find_model(const std::string& name_or_path);
+// That which a name or another name of it stands for; none where the catalogue has neither.
+std::optional<MoeSpec> shipped_model(const std::string& name);
 
 // From a document in the schema of models/architectures.
 MoeSpec read_model(const Config& document);

@@ -9,6 +9,7 @@
 
 #include "sim/core/check.h"
 #include "sim/core/mapped.h"
+#include "sim/core/text.h"
 #include "sim/domain/affinity.h"
 #include "sim/scenario/engine_defaults.h"
 
@@ -334,6 +335,20 @@ std::string eager_decodes(const GraphOptions& graphs, const InstanceTotals& tota
                      100 * share, reason);
 }
 
+// Instances that no request came to, though there were several for each.
+std::string idle_instances(const Scenario& s, const RunResult& result) {
+  const auto idle = std::ranges::count_if(result.instances, [](const InstanceTotals& instance) {
+    return instance.role == InstanceRole::kWhole && instance.steps == 0;
+  });
+  if (idle == 0 || result.failed > 0 || result.requests.size() < 4 * result.instances.size()) {
+    return "";
+  }
+  const bool together = s.deployment.router == Router::kCacheAware;
+  return fmt::format("deployment.router: {} of {} served no request: {} sent all to the others{}. Compare round_robin.",
+                     idle, count_of(result.instances.size(), "instance"), name_of(s.deployment.router),
+                     together ? ", whose caches hold what prompts begin with" : "");
+}
+
 void warn_of_outcome(const Scenario& s, std::span<ServedInstance> instances, std::span<const StepTotals> totals,
                      RunResult& result) {
   std::vector<std::string>& out = result.warnings;
@@ -342,6 +357,9 @@ void warn_of_outcome(const Scenario& s, std::span<ServedInstance> instances, std
   }
   if (std::string coarse = coarse_rows(s, totals); !coarse.empty()) {
     out.push_back(std::move(coarse));
+  }
+  if (std::string idle = idle_instances(s, result); !idle.empty()) {
+    out.push_back(std::move(idle));
   }
   if (result.failed > 0) {
     out.push_back(fmt::format(

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "sim/core/mapped.h"
@@ -138,6 +139,8 @@ std::string short_text(const CapacityOption& option) {
   return out;
 }
 
+const std::string& dtype_of(const CapacityOption& option) { return option.pools.back().design.dtype; }
+
 // How far prefill and decode were asked apart where the answer has them together, and the other way round; empty where the
 // table has both, or one was not in the search space.
 std::string mode_text(const CapacityPlan& plan) {
@@ -178,7 +181,9 @@ std::string next_text(const CapacityPlan& plan) {
   }
   const CapacityCost &first = plan.costs[plan.order[0]], &second = plan.costs[plan.order[1]];
   const CapacityOption& next = plan.study.options[plan.order[1]];
-  const std::string which = fmt::format("The next, {} x {} ({}),", next.nodes(), next.node(), short_text(next));
+  const std::string type =
+      dtype_of(next) != dtype_of(plan.study.options[plan.order[0]]) ? fmt::format(", in {}", dtype_of(next)) : "";
+  const std::string which = fmt::format("The next, {} x {} ({}{}),", next.nodes(), next.node(), short_text(next), type);
   if (first.price && second.price && second.usd_per_hour == first.usd_per_hour) {
     const auto strain = [&](std::size_t of) {
       const CapacityOption& option = plan.study.options[plan.order[of]];
@@ -342,8 +347,14 @@ std::string options_table(const CapacityPlan& plan) {
   const bool engines = std::ranges::any_of(plan.study.rows, [&](const CapacityRow& row) {
     return row.design.engine != plan.study.rows.front().design.engine;
   });
+  const auto shown = std::span(plan.order).first(std::min(kShownOptions, plan.order.size()));
+  const bool dtypes = std::ranges::any_of(
+      shown, [&](std::size_t i) { return dtype_of(plan.study.options[i]) != dtype_of(plan.study.options[shown[0]]); });
   if (engines) {
     table.add_column({"engine", ""}, Align::kLeft);
+  }
+  if (dtypes) {
+    table.add_column({"weights", ""}, Align::kLeft);
   }
   if (!plan.dense) {
     table.add_column({"policy", ""}, Align::kLeft);
@@ -351,9 +362,9 @@ std::string options_table(const CapacityPlan& plan) {
   table.add_columns({{"nodes", ""}, {"GPUs", ""}});
   table.add_columns({{"cost", "usd/h"}, {"output", "usd/M"}, {"TTFT p99", "ms"}, {"TPOT p99", "ms"}, {"power", "kW"}});
   table.add_column({"output/s", "per GPU"});
-  for (std::size_t i = 0; i < std::min(kShownOptions, plan.order.size()); ++i) {
-    const CapacityOption& option = plan.study.options[plan.order[i]];
-    const CapacityCost& cost = plan.costs[plan.order[i]];
+  for (const std::size_t i : shown) {
+    const CapacityOption& option = plan.study.options[i];
+    const CapacityCost& cost = plan.costs[i];
     const LoadPoint& p = point_of(option);
     const auto known = [](double value, bool is) { return is ? rounded(value) : std::string("-"); };
     const auto price = [&](double usd) { return cost.price ? money(usd) : std::string("-"); };
@@ -361,6 +372,9 @@ std::string options_table(const CapacityPlan& plan) {
     const CapacityDesign& design = option.pools.back().design;
     if (engines) {
       row.push_back(design.engine);
+    }
+    if (dtypes) {
+      row.push_back(design.dtype);
     }
     if (!plan.dense) {
       row.push_back(design.ep_ranks() > 1 ? design.policy : "-");
