@@ -7,7 +7,7 @@
 //   infersim        github.com/alibaba/InferSim, bench_data, Apache-2.0: fp8 grouped and dense GEMM, MLA and GQA on H20
 //                   and H800. Times are microseconds; up and down projection of a grouped GEMM are added.
 //
-//   cited           calibration/cited of this project: rows that public issues and pull requests state, each with its
+//   cited           calibration/cited of this project: rows that public issues, pull requests and tables state, each with its
 //                   source. Times are milliseconds.
 //
 // What each column becomes is described in calibration/FORMAT.md.

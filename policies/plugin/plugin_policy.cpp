@@ -129,6 +129,13 @@ extern const PlacementPolicyEntry kPlugin{
     {"plugin",
      "Your own policy, with its own options, loaded from a shared object: policies/plugin/plugin.h, "
      "experiments/plugin-example.",
-     "what it likes", kPluginKeys, make_plugin}};
+     "what it likes", kPluginKeys, make_plugin},
+    ExpertGroups::kUnknown,
+    CopyBudget::kFixed,
+    {},
+    false,
+    Ceiling::kNone,
+    {},
+    true};
 
 }  // namespace epsim

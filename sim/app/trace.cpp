@@ -39,8 +39,8 @@ void add_import_options(po::options_description& options) {
   options.add_options()("format", po::value<std::string>()->default_value("auto"),
                         "of the recording: auto, or one that `epsim trace import --help` lists")(
       "model", po::value<std::string>()->default_value(""),
-      "name of the model; one of epsim list models states its shape")(
-      "model-layers", po::value<int>()->default_value(0), "transformer layers of the model")(
+      "name of the model; one of epsim list models knows its top-k")("model-layers", po::value<int>()->default_value(0),
+                                                                     "transformer layers of the model")(
       "experts", po::value<int>()->default_value(0), "routed experts per layer")(
       "top-k", po::value<int>()->default_value(0), "experts per token")("layers", po::value<int>()->default_value(0),
                                                                         "recorded layers, for formats without a shape")(
@@ -66,8 +66,7 @@ ImportOptions import_options(const po::variables_map& values) {
   import.layer_numbers = number_list(values, "layer-numbers");
   import.sequences = shipped_file(text("sequences"));
   if (const std::optional<MoeSpec> model = shipped_model(import.model)) {
-    import.model_layers = import.model_layers > 0 ? import.model_layers : model->layers;
-    import.top_k = import.top_k > 0 ? import.top_k : model->top_k;
+    import.usual_top_k = model->top_k;
   }
   return import;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 #include "sim/core/check.h"
@@ -39,14 +40,20 @@ void LoadHistory::add(const StepLoads& loads, std::span<const std::int64_t> toke
 LoadWindow LoadHistory::window(bool by_steps) const {
   LoadWindow out(layers_, experts_);
   if (by_steps) {
+    constexpr std::size_t kTogether = 16;  // LoadWindow::add_batches
     out.reserve_batches(static_cast<int>(rows_.size()));
-  }
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    const std::vector<float>& row = rows_[(next_ + i) % rows_.size()];  // oldest first
-    if (by_steps) {
-      out.add_batch(row);
-      continue;
+    std::vector<float> counts;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      std::ranges::transform(rows_[(next_ + i) % rows_.size()], std::back_inserter(counts),
+                             [](float count) { return std::round(count); });
+      if ((i + 1) % kTogether == 0 || i + 1 == rows_.size()) {
+        out.add_batches(counts, static_cast<int>(i % kTogether + 1));
+        counts.clear();
+      }
     }
+    return out;
+  }
+  for (const std::vector<float>& row : rows_) {
     for (int l = 0; l < layers_; ++l) {
       const float* from = row.data() + static_cast<std::ptrdiff_t>(l) * experts_;
       const std::span<double> to = out.layer(l);

@@ -335,18 +335,18 @@ std::string eager_decodes(const GraphOptions& graphs, const InstanceTotals& tota
                      100 * share, reason);
 }
 
-// Instances that no request came to, though there were several for each.
+// A router that follows prefixes may leave whole instances without a request.
 std::string idle_instances(const Scenario& s, const RunResult& result) {
   const auto idle = std::ranges::count_if(result.instances, [](const InstanceTotals& instance) {
     return instance.role == InstanceRole::kWhole && instance.steps == 0;
   });
-  if (idle == 0 || result.failed > 0 || result.requests.size() < 4 * result.instances.size()) {
-    return "";
-  }
-  const bool together = s.deployment.router == Router::kCacheAware;
-  return fmt::format("deployment.router: {} of {} served no request: {} sent all to the others{}. Compare round_robin.",
-                     idle, count_of(result.instances.size(), "instance"), name_of(s.deployment.router),
-                     together ? ", whose caches hold what prompts begin with" : "");
+  const bool follows = s.deployment.router == Router::kCacheAware && result.kv.hit_tokens > 0;
+  return idle > 0 && follows && s.faults.empty()
+             ? fmt::format(
+                   "deployment.router: {} of {} served no request: cache_aware sent all to the others, whose "
+                   "caches hold what prompts begin with. Compare round_robin.",
+                   idle, count_of(result.instances.size(), "instance"))
+             : "";
 }
 
 void warn_of_outcome(const Scenario& s, std::span<ServedInstance> instances, std::span<const StepTotals> totals,

@@ -155,11 +155,13 @@ InputPlace ConfigReader::place(const std::string& key) const {
 
 InputError ConfigReader::unknown_key(const std::string& key, const std::vector<std::string>& known) const {
   const InputPlace at = place(key);
-  const bool inherited = node_->document->own.has_lines && at.line > 0 && at.file != node_->document->own.file;
+  const std::string& own = node_->document->own.file;
+  const bool inherited =
+      node_->document->own.has_lines && at.line > 0 && at.file != own && at.key.find('[') == std::string::npos;
   return {at, unknown_name("key", key, known) +
-                  (inherited ? fmt::format(" It comes by `extends`; `{}:` without a value in {} takes it away.",
-                                           node_->full(key), node_->document->own.file)
-                             : "")};
+                  (inherited
+                       ? fmt::format(" It comes by `extends`; `{}:` without a value in {} takes it away.", at.key, own)
+                       : "")};
 }
 
 void ConfigReader::fail(const std::string& key, const std::string& problem) const {

@@ -31,7 +31,7 @@ class ConfigReader;
 class Config {
  public:
   // A file may say `extends: other.yaml` (relative to itself): every key that it lacks is then taken from there,
-  // mappings key by key unless they name another `kind` or `engine`. Messages name the file that a key stands in, and
+  // mappings key by key unless both name a `kind` and another one. Messages name the file that a key stands in, and
   // relative paths start from that file's folder.
   static Config from_file(const std::filesystem::path& file);
   // `name` stands for the file in messages; empty: a text that the program wrote, of which they name neither file nor

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <sstream>
 
@@ -177,13 +176,10 @@ void ConfigDocument::come_from(const std::string& path, const Source& source) {
   elsewhere[path] = source;
 }
 
-// A section of another kind, or of another engine, has other keys.
+// A section of another kind has other keys.
 bool ConfigDocument::stands_alone(const YAML::Node& mine, const YAML::Node& from) {
-  return std::ranges::any_of(std::array{"kind", "engine"}, [&](const char* key) {
-    const YAML::Node own = mine[key], other = from[key];
-    return own.IsDefined() && own.IsScalar() &&
-           (!other.IsDefined() || !other.IsScalar() || own.Scalar() != other.Scalar());
-  });
+  const YAML::Node own = mine["kind"], other = from["kind"];
+  return own.IsDefined() && own.IsScalar() && other.IsDefined() && other.IsScalar() && own.Scalar() != other.Scalar();
 }
 
 void ConfigDocument::merge(YAML::Node into, const YAML::Node& from, const std::string& path,
@@ -196,6 +192,8 @@ void ConfigDocument::merge(YAML::Node into, const YAML::Node& from, const std::s
       come_from(full, base.source_of(full));
     } else if (mine.IsMap() && entry.second.IsMap() && !stands_alone(mine, entry.second)) {
       merge(mine, entry.second, full, base);
+    } else if (mine.IsNull()) {
+      into.remove(key);  // takes the extended file's away
     }
   }
 }

@@ -32,7 +32,7 @@ struct ConfigDocument {
 
   void set(const std::string& assignment, const std::string& option);
   // Gives `into` what `from`, a part of `base`, has and it lacks; mappings are merged key by key unless `into`'s names
-  // another `kind` or `engine`, anything else is taken whole.
+  // another `kind`, anything else is taken whole. A key without a value in `into` goes.
   void merge(YAML::Node into, const YAML::Node& from, const std::string& path, const ConfigDocument& base);
   static bool stands_alone(const YAML::Node& mine, const YAML::Node& from);
   const Source& source_of(const std::string& path) const;

@@ -75,6 +75,12 @@ Named find_kind(const std::string& kind, const ConfigReader& in) {
   return {ceiling != nullptr ? *ceiling : placement_policy_entry(kind, in)};
 }
 
+bool kind_uses_steps(const std::string& kind) {
+  const PlacementPolicyEntry* entry =
+      kind == plugin_policy().name ? &plugin_policy() : find_named(placement_policies(), kind);
+  return entry != nullptr && entry->uses_steps;
+}
+
 bool has_system(const ConfigReader& entry) {
   return std::any_of(std::begin(kSystemSections), std::end(kSystemSections),
                      [&](std::string_view name) { return entry.has(std::string(name)); });
@@ -241,34 +247,40 @@ std::string settings_of(ConfigReader entry) {
 
 std::span<const Key> policy_entry_keys() { return kEntryKeys; }
 
-bool any_uses_steps(ConfigReader root, const std::vector<std::string>& labels) {
-  const auto placement_uses = [](const std::string& kind) {
-    const PlacementPolicyEntry* entry = find_named(placement_policies(), kind);
-    return entry != nullptr && entry->uses_steps;
+namespace {
+
+bool name_uses_steps(ConfigReader& all, const std::string& name);
+
+// An entry of `policies`, or that under `policy`; `label` is its kind unless it says another.
+bool entry_uses_steps(ConfigReader& all, ConfigReader entry, const std::string& label) {
+  const auto refers = [&](const char* key) {
+    return entry.has(key) && !entry.is_section(key) && name_uses_steps(all, entry.required<std::string>(key));
   };
-  const auto entry_uses = [&](ConfigReader entry, const std::string& label) {
-    return placement_uses(entry.has("kind") ? *entry.maybe<std::string>(kEntryKeys["kind"]) : label);
-  };
-  ConfigReader all = root.section(kRootKeys["policies"]);
-  const auto label_uses = [&](const std::string& name) {
-    const auto variant = all.is_section(name) ? std::nullopt : as_variant(name);
-    const std::string label = variant ? variant->first : name;
-    return all.is_section(label) ? entry_uses(all.section(label), label) : placement_uses(label);
-  };
-  const auto uses = [&](const std::string& label) {
-    bool out = label_uses(label);
-    for (const char* key : {"prefill", "decode", "home"}) {
-      if (all.is_section(label) && all.section(label).has(key)) {
-        out = out || label_uses(all.section(label).required<std::string>(key));
-      }
-    }
-    return out;
-  };
-  if (!labels.empty()) {
-    return std::ranges::any_of(labels, uses);
+  if (refers("prefill") || refers("decode") || refers("home")) {
+    return true;
   }
-  return root.is_section("policy") ? entry_uses(root.section(kRootKeys["policy"]), "")
-                                   : uses(root.read<std::string>(kRootKeys["policy"]));
+  const bool plugin = entry.has(std::string(plugin_policy().name)),
+             says = entry.has("kind") && !entry.is_section("kind");
+  return !entry.has("prefill") && kind_uses_steps(plugin ? std::string(plugin_policy().name)
+                                                  : says ? entry.required<std::string>("kind")
+                                                         : label);
+}
+
+bool name_uses_steps(ConfigReader& all, const std::string& name) {
+  const auto variant = all.is_section(name) ? std::nullopt : as_variant(name);
+  const std::string label = variant ? variant->first : name;
+  return all.is_section(label) ? entry_uses_steps(all, all.section(label), label) : kind_uses_steps(label);
+}
+
+}  // namespace
+
+bool any_uses_steps(ConfigReader root, const std::vector<std::string>& labels) {
+  ConfigReader all = root.section(kRootKeys["policies"]);
+  if (!labels.empty()) {
+    return std::ranges::any_of(labels, [&](const std::string& label) { return name_uses_steps(all, label); });
+  }
+  return root.is_section("policy") ? entry_uses_steps(all, root.section(kRootKeys["policy"]), "")
+                                   : name_uses_steps(all, root.read<std::string>(kRootKeys["policy"]));
 }
 
 std::span<const Key> replica_choice_keys() { return kChoiceKeys; }

@@ -102,6 +102,22 @@ void read_loads(ConfigReader root, bool by_steps, Scenario& s) {
   s.balanced_loads = std::make_shared<WindowLoadSource>(even, s.model.top_k, 0.0, s.seed);
 }
 
+// Recordings that are totals have no steps to lose.
+void warn_of_lost_steps(ConfigReader root, Scenario& s) {
+  const bool lost = s.plan_window.batches() == 0 && !s.model.dense() && could_keep_steps(root.section("plan_loads"));
+  for (const PolicyChoice& policy : s.policies) {
+    const bool uses =
+        policy.prefill != nullptr ? policy.prefill->uses_steps || policy.decode->uses_steps : policy.uses_steps;
+    if (lost && uses) {
+      s.warnings.push_back(fmt::format(
+          "plan_loads: {} plans from the sum of a window that does not keep its steps; batches: true in a section of "
+          "kind model or trace_file does.",
+          policy.label));
+      return;
+    }
+  }
+}
+
 void read_makers(const Config& config, Scenario& s) {
   ConfigReader requests = config.root().section(kRootKeys["requests"]);
   const RequestSource& source = request_source(requests);
@@ -307,6 +323,9 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
                 [&] { read_policies(root, labels, read_system, s); });
   sections.finish();
   s.warnings = engine_warnings(s);
+  if (whole == nullptr) {
+    warn_of_lost_steps(root, s);
+  }
   s.resolved = config.resolved();
   s.input_files = config.files();
   return s;

@@ -9,9 +9,8 @@ namespace epsim {
 inline constexpr KeyTable kRootKeys({
     {"name", key::text(), key::kRequired, "Name of the scenario; the results folder is named after it."},
     {"extends", key::path(), key::kNone,
-     "Another scenario file, relative to this one: gives the keys that this file lacks, but for sections of another "
-     "kind or "
-     "engine."},
+     "Another scenario file, relative to this one: gives the keys that this file lacks, but not to a section of "
+     "another kind."},
     {"seed", key::whole(), key::is(0), "Seed of every random stream: arrivals, lengths, routing."},
     {"policy", key::name_or_other(policy_kinds, "epsim list policies"), key::is("base"),
      "Policy that `epsim run` uses: a name, a label of `policies`, or an entry in place."},

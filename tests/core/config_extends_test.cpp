@@ -62,23 +62,25 @@ TEST_CASE("messages name the file and line that a key stands in") {
   CHECK(c.root().section("cluster").place("nodes").file == "--set");
 }
 
-TEST_CASE("a section of another kind or engine takes nothing from the extended file's") {
+TEST_CASE("a section of another kind takes nothing from the extended file's") {
   test::TempDir dir;
   write(dir / "base.yaml",
-        "loads: {kind: file, path: a.h5}\nserving: {engine: a, knob: 1}\nrequests: {kind: poisson, rate: 4}\n");
-  write(dir / "top.yaml",
-        "extends: base.yaml\nloads: {kind: even}\nserving: {engine: b}\nrequests: {kind: poisson, count: 2}\n");
+        "loads: {kind: file, path: a.h5}\nserving: {knob: 1}\nrequests: {kind: poisson, rate: 4, cv: 2}\n");
+  write(dir / "top.yaml", "extends: base.yaml\nloads: {kind: even}\nserving: {kind: b}\nrequests: {kind: poisson}\n");
   const Config c = Config::from_file(dir / "top.yaml");
   ConfigReader in = c.root();
   CHECK(in.section("loads").keys() == std::vector<std::string>{"kind"});
-  CHECK(in.section("serving").keys() == std::vector<std::string>{"engine"});
+  CHECK(in.section("serving").keys() == std::vector<std::string>{"kind", "knob"});  // the base names no kind
   ConfigReader requests = in.section("requests");
   CHECK(requests.required<int>("rate") == 4);
-  const InputError unknown = requests.unknown_key("kind", {"count"});
-  CHECK(unknown.problem.find("extends") == std::string::npos);
-  const InputError inherited = requests.unknown_key("rate", {"count"});
+  CHECK(requests.unknown_key("kind", {"count"}).problem.find("extends") == std::string::npos);
+  const InputError inherited = requests.unknown_key("cv", {"count"});
   CHECK(inherited.place.file == (dir / "base.yaml").string());
-  CHECK(inherited.problem.find("It comes by `extends`; `requests.rate:` without a value in") != std::string::npos);
+  CHECK(inherited.problem.find("It comes by `extends`; `requests.cv:` without a value in") != std::string::npos);
+  // What the message says.
+  write(dir / "top.yaml", "extends: base.yaml\nrequests:\n  kind: poisson\n  cv:\n");
+  CHECK(Config::from_file(dir / "top.yaml").root().section("requests").keys() ==
+        std::vector<std::string>{"kind", "rate"});
 }
 
 TEST_CASE("a chain of files: the nearest one has the word") {

@@ -69,8 +69,26 @@ TEST_CASE("a planning window keeps its steps for policies that plan from them") 
   CHECK(steps("craft") == 3);
   CHECK(steps("{kind: flashlb, num_redundant_experts: 16}") == 3);
   CHECK(steps("mine", "", "policies.mine={kind: craft}") == 3);
+  CHECK(steps("craft:kv_free") == 3);
+  CHECK(steps("{kind: lplb, home: craft}") == 3);
+  CHECK(steps("mine", "", "policies.mine={kind: lplb, home: craft}") == 3);
+  CHECK(steps("mine:home_kv_free", "", "policies.mine={kind: lplb, home: craft}") == 3);
+  CHECK(steps("craft", "", "policies.craft={kind: eplb}") == 0);
   CHECK(steps("craft", ", batches: false") == 0);
   CHECK(steps("base", ", batches: true") == 3);
+}
+
+TEST_CASE("a policy that plans from steps is told of a window that has lost them") {
+  const auto told = [](const std::string& policy, const std::string& plan) {
+    const Scenario s = test::small({"policy=" + policy, "plan_loads=" + plan});
+    return std::ranges::any_of(s.warnings, [](const auto& one) { return one.starts_with("plan_loads: "); });
+  };
+  const std::string model = "kind: model, preset: olmoe, steps: 2", part = "{" + model + ", for: 1h}";
+  CHECK_FALSE(told("craft", "{" + model + "}"));
+  CHECK(told("craft", "{" + model + ", batches: false}"));
+  CHECK(told("craft", "{windows: [" + part + ", " + part + "]}"));
+  CHECK_FALSE(told("base", "{windows: [" + part + ", " + part + "]}"));
+  CHECK_FALSE(told("craft", "{kind: uniform}"));  // which has none to lose
 }
 
 TEST_CASE("an instance that no request comes to is told") {

@@ -147,7 +147,7 @@ TokenSample reroute_sample(const Collaborators& lists, TokenSample sample, Seed 
 
 LoadWindow reroute_window(const LoadWindow& window, const Rerouting& map, const TokenSample* tokens) {
   LoadWindow out(window.layers(), window.experts());
-  if (window.batches() > 0) {
+  if (window.batches() > 0) {  // beside the sums, which are the same without them
     const auto width = static_cast<std::size_t>(window.experts());
     std::vector<float> before(width), after(width * static_cast<std::size_t>(window.layers()));
     out.reserve_batches(window.batches());
@@ -160,10 +160,9 @@ LoadWindow reroute_window(const LoadWindow& window, const Rerouting& map, const 
       }
       out.add_batch(after);
     }
-  } else {
-    for (int l = 0; l < window.layers(); ++l) {
-      apply<double>(map, l, window.layer(l), out.layer(l));
-    }
+  }
+  for (int l = 0; l < window.layers(); ++l) {
+    apply<double>(map, l, window.layer(l), out.layer(l));
   }
   if (tokens != nullptr) {
     auto affinity = std::make_shared<Affinity>(window.layers(), window.experts());

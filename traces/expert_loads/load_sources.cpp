@@ -207,10 +207,17 @@ std::vector<PartOfLoads> read_parts(ConfigReader& in) { return in.has("windows")
 
 }  // namespace
 
+bool could_keep_steps(ConfigReader in) {
+  const auto has_key = [](std::span<const Key> keys) {
+    return std::ranges::find(keys, "batches", &Key::name) != keys.end();
+  };
+  return of_several(in) || has_key(chosen_reader(in).keys);
+}
+
 LoadWindow read_load_window(ConfigReader& in, const MoeSpec& model, Seed seed, bool by_steps) {
   if (!of_several(in)) {
     const LoadReader& reader = chosen_reader(in);
-    if (by_steps && std::ranges::find(reader.keys, "batches", &Key::name) != reader.keys.end()) {
+    if (by_steps && could_keep_steps(in)) {
       in.preset("batches", true);
     }
     return read_checked(reader, in, model, seed);

@@ -38,6 +38,9 @@ std::vector<SectionKeys> load_keys();
 // unless the key `batches` says otherwise. Throws InputError.
 LoadWindow read_load_window(ConfigReader& in, const MoeSpec& model, Seed seed, bool by_steps = false);
 
+// Whether a section of loads has the key `batches`, or parts that may have it.
+bool could_keep_steps(ConfigReader in);
+
 // What keeps a window from being loads of the model, whose layers and experts it has: a layer without load, an expert
 // with more than one assignment per token. Empty: nothing.
 std::string problem_of(const LoadWindow& window, const MoeSpec& model);

@@ -33,7 +33,7 @@ TraceInfo imported_info(const std::filesystem::path& file, const std::string& fo
   info.model_layers = options.model_layers;
   info.layer_numbers = options.layer_numbers.empty() ? layer_numbers : options.layer_numbers;
   info.experts = options.experts > 0 ? options.experts : experts;
-  info.top_k = options.top_k > 0 ? options.top_k : top_k;
+  info.top_k = options.top_k > 0 ? options.top_k : top_k > 0 ? top_k : options.usual_top_k;
   const auto require = [&](bool holds, const char* key, const std::string& problem) {
     refuse_if(!holds, {file.string(), 0, key}, problem);
   };

@@ -20,6 +20,7 @@ struct ImportOptions {
   int layers = 0;                     // recorded layers, for formats without a shape
   std::vector<int> layer_numbers{};   // model layer of each recorded one; default: what the file says, else 0, 1, ...
   std::filesystem::path sequences{};  // of token_binary (default: sequences.csv beside it) and numpy
+  int usual_top_k = 0;                // of the model that is named, where neither `top_k` nor the file says it
 };
 
 // The header of an imported trace: what the file says, completed and overruled by the options. Throws InputError,
