@@ -228,9 +228,10 @@ bool fits(const std::vector<std::string>& texts, const std::string& text) {
       continue;
     }
     wanted = true;
-    const bool open = one.ends_with('*');
-    found = found ||
-            (open ? !text.empty() && text.starts_with(std::string_view(one).substr(0, one.size() - 1)) : one == text);
+    const std::string_view begin = std::string_view(one).substr(0, one.size() - 1);
+    found = found || (one.ends_with('*')     ? !text.empty() && text.starts_with(begin)
+                      : one.starts_with('*') ? text.ends_with(std::string_view(one).substr(1))
+                                             : one == text);
   }
   return found || !wanted;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <fstream>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -38,7 +39,7 @@ TEST_CASE("gpt-oss-120b on H100 by vLLM: TPOT within 10 % of what was measured")
 }
 
 // Means of AIConfigurator's table with 4 requests of 1k in and out in flight. The bar is the mean error over all of SGLang's
-// points in experiments/served/README.md, 20.1 %.
+// points in experiments/served/README.md, 22.4 %.
 TEST_CASE("more models as InferenceX serves them: all expressed, TPOT of five points within 20 % on average") {
   app::ServedRequest request;
   const std::filesystem::path served = source_dir() / "experiments/served";
@@ -62,6 +63,22 @@ TEST_CASE("more models as InferenceX serves them: all expressed, TPOT of five po
     error += std::abs(some[i].error(1)) / static_cast<double>(some.size());
   }
   CHECK(error < 0.2);
+}
+
+TEST_CASE("a rule looks at how a text ends: rows of the image that InferenceX ran with drafted tokens are left out") {
+  const TempDir dir;
+  const std::string header =
+      "silicon_data_source,mode,model_path,system,backend,precision,isl,osl,batch_size,tp_size,attention_dp_size,moe_"
+      "ep_size,"
+      "silicon_ttft_ms,silicon_tpot_ms\n";
+  const std::string row = ",agg,Qwen/Qwen3.5-397B-A17B,b200_sxm,sglang,fp8,1024,1024,4,4,1,1,300,6\n";
+  std::ofstream(dir / "table.csv") << header << "a; lmsysorg/sglang:v0.5.9-cu130" << row
+                                   << "a; lmsysorg/sglang:v0.5.9-cu130-amd64" << row;
+  const app::ServedLayout layout = app::read_served_layout(source_dir() / "experiments/served/other-models.yaml");
+  const std::vector<ServedPoint> points = app::read_served_points(dir / "table.csv", layout);
+  REQUIRE(points.size() == 2);
+  CHECK(points[0].reasons.size() == 1);
+  CHECK(points[1].reasons.empty());
 }
 
 // Errors of TTFT, TPOT and end-to-end medians of a table in experiments/served that vllm-h100.yaml reads, by point.
