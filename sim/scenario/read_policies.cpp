@@ -249,21 +249,24 @@ std::span<const Key> policy_entry_keys() { return kEntryKeys; }
 
 namespace {
 
-bool name_uses_steps(ConfigReader& all, const std::string& name);
+// An entry's own kind; `label` is it unless the entry says another.
+bool own_kind_uses_steps(ConfigReader entry, const std::string& label) {
+  const std::string plugin(plugin_policy().name);
+  const bool says = entry.has("kind") && !entry.is_section("kind");
+  return kind_uses_steps(entry.has(plugin) ? plugin : says ? entry.required<std::string>("kind") : label);
+}
 
-// An entry of `policies`, or that under `policy`; `label` is its kind unless it says another.
+// An entry of `policies`, or that under `policy`. What it names are plain policies.
 bool entry_uses_steps(ConfigReader& all, ConfigReader entry, const std::string& label) {
   const auto refers = [&](const char* key) {
-    return entry.has(key) && !entry.is_section(key) && name_uses_steps(all, entry.required<std::string>(key));
+    if (!entry.has(key) || entry.is_section(key)) {
+      return false;
+    }
+    const auto name = entry.required<std::string>(key);
+    return all.is_section(name) ? own_kind_uses_steps(all.section(name), name) : kind_uses_steps(name);
   };
-  if (refers("prefill") || refers("decode") || refers("home")) {
-    return true;
-  }
-  const bool plugin = entry.has(std::string(plugin_policy().name)),
-             says = entry.has("kind") && !entry.is_section("kind");
-  return !entry.has("prefill") && kind_uses_steps(plugin ? std::string(plugin_policy().name)
-                                                  : says ? entry.required<std::string>("kind")
-                                                         : label);
+  return refers("prefill") || refers("decode") || refers("home") ||
+         (!entry.has("prefill") && own_kind_uses_steps(entry, label));
 }
 
 bool name_uses_steps(ConfigReader& all, const std::string& name) {

@@ -74,6 +74,7 @@ TEST_CASE("a planning window keeps its steps for policies that plan from them") 
   CHECK(steps("mine", "", "policies.mine={kind: lplb, home: craft}") == 3);
   CHECK(steps("mine:home_kv_free", "", "policies.mine={kind: lplb, home: craft}") == 3);
   CHECK(steps("craft", "", "policies.craft={kind: eplb}") == 0);
+  CHECK_THROWS_AS(steps("mine", "", "policies.mine={kind: lplb, home: mine}"), InputError);  // names itself
   CHECK(steps("craft", ", batches: false") == 0);
   CHECK(steps("base", ", batches: true") == 3);
 }
