@@ -343,8 +343,8 @@ std::string idle_instances(const Scenario& s, const RunResult& result) {
   const bool follows = s.deployment.router == Router::kCacheAware && result.kv.hit_tokens > 0;
   return idle > 0 && follows && s.faults.empty()
              ? fmt::format(
-                   "deployment.router: {} of {} served no request: cache_aware sent all to the others, whose "
-                   "caches hold what prompts begin with. Compare round_robin.",
+                   "deployment.router: {} of {} served no request: cache_aware sent every request to the others, "
+                   "which have the shared prefix in their caches. Compare with round_robin.",
                    idle, count_of(result.instances.size(), "instance"))
              : "";
 }

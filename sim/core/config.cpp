@@ -159,9 +159,9 @@ InputError ConfigReader::unknown_key(const std::string& key, const std::vector<s
   const bool inherited =
       node_->document->own.has_lines && at.line > 0 && at.file != own && at.key.find('[') == std::string::npos;
   return {at, unknown_name("key", key, known) +
-                  (inherited
-                       ? fmt::format(" It comes by `extends`; `{}:` without a value in {} takes it away.", at.key, own)
-                       : "")};
+                  (inherited ? fmt::format(" It is inherited through `extends`; `{}:` with no value in {} drops it.",
+                                           at.key, own)
+                             : "")};
 }
 
 void ConfigReader::fail(const std::string& key, const std::string& problem) const {

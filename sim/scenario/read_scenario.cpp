@@ -110,8 +110,8 @@ void warn_of_lost_steps(ConfigReader root, Scenario& s) {
         policy.prefill != nullptr ? policy.prefill->uses_steps || policy.decode->uses_steps : policy.uses_steps;
     if (lost && uses) {
       s.warnings.push_back(fmt::format(
-          "plan_loads: {} plans from the sum of a window that does not keep its steps; batches: true in a section of "
-          "kind model or trace_file does.",
+          "plan_loads: the window keeps no steps, so {} plans from their sum. One section of kind model or trace_file "
+          "with batches: true keeps them.",
           policy.label));
       return;
     }

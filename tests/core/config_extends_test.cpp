@@ -76,7 +76,8 @@ TEST_CASE("a section of another kind takes nothing from the extended file's") {
   CHECK(requests.unknown_key("kind", {"count"}).problem.find("extends") == std::string::npos);
   const InputError inherited = requests.unknown_key("cv", {"count"});
   CHECK(inherited.place.file == (dir / "base.yaml").string());
-  CHECK(inherited.problem.find("It comes by `extends`; `requests.cv:` without a value in") != std::string::npos);
+  CHECK(inherited.problem.find("It is inherited through `extends`; `requests.cv:` with no value in") !=
+        std::string::npos);
   // What the message says.
   write(dir / "top.yaml", "extends: base.yaml\nrequests:\n  kind: poisson\n  cv:\n");
   CHECK(Config::from_file(dir / "top.yaml").root().section("requests").keys() ==
