@@ -85,16 +85,10 @@ Config Config::with_overrides(const std::vector<std::string>& path, std::span<co
 
 void Config::record_overrides(const std::vector<std::string>& path, std::span<const std::string_view> sections,
                               const Config& other) {
-  const YAML::Node here = document_->resolved_tree(), there = other.document_->resolved_tree();
-  YAML::Node entry = there;
-  std::string full;
-  for (const std::string& part : path) {
-    entry.reset(entry[part]);
-    full += (full.empty() ? "" : ".") + part;
-  }
+  YAML::Node entry = other.document_->resolved_mapping(path);
   for (const std::string_view section : sections) {
     const std::string name(section);
-    const YAML::Node mine = here[name], theirs = there[name];
+    const YAML::Node mine = document_->resolved_section(name), theirs = other.document_->resolved_section(name);
     std::map<std::string, YAML::Node> whole;  // by name: the order must not tell which document the keys were in
     const YAML::Node engine = mine["engine"], other_engine = theirs["engine"];
     const bool alone = engine.IsDefined() && other_engine.IsDefined() && engine.Scalar() != other_engine.Scalar();
@@ -106,11 +100,11 @@ void Config::record_overrides(const std::vector<std::string>& path, std::span<co
     }
     YAML::Node section_of(YAML::NodeType::Map);
     for (const auto& [key, value] : whole) {
-      section_of[key] = value;
+      section_of.force_insert(key, value);
     }
     entry[name] = section_of;
   }
-  document_->recorded[full] = entry;
+  document_->recorded[fmt::format("{}", fmt::join(path, "."))] = entry;
   for (const std::filesystem::path& file : other.files()) {
     if (std::find(document_->files.begin(), document_->files.end(), file) == document_->files.end()) {
       document_->files.push_back(file);

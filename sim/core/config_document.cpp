@@ -278,18 +278,47 @@ YAML::Node ConfigDocument::with_defaults(const YAML::Node& node, const std::stri
   }
   YAML::Node out(YAML::NodeType::Map);
   out.SetStyle(node.Style());
+  std::set<std::string> given, null;  // a look-up in a node passes over all of its keys
   for (const auto& entry : node) {
+    (entry.second.IsNull() ? null : given).insert(entry.first.Scalar());
     out.force_insert(entry.first, with_defaults(entry.second, joined(path, entry.first.Scalar())));
   }
   if (const auto found = defaults.find(path); found != defaults.end()) {
     for (const Default& taken : found->second) {
-      const YAML::Node given = out[taken.key];
-      if (!given.IsDefined() || given.IsNull()) {
-        out[taken.key] = with_defaults(taken.value, joined(path, taken.key));
+      const auto value = [&] { return with_defaults(taken.value, joined(path, taken.key)); };
+      if (null.contains(taken.key)) {
+        out[taken.key] = value();
+      } else if (!given.contains(taken.key)) {
+        out.force_insert(taken.key, value());
       }
     }
   }
   return out;
+}
+
+YAML::Node ConfigDocument::resolved_section(const std::string& name) const {
+  const YAML::Node written = static_cast<const YAML::Node&>(root)[name];
+  if (written.IsDefined() && !written.IsNull()) {
+    return with_defaults(written, name);
+  }
+  if (const auto found = defaults.find(""); found != defaults.end()) {
+    for (const Default& taken : found->second) {
+      if (taken.key == name) {
+        return with_defaults(taken.value, name);
+      }
+    }
+  }
+  return YAML::Node(YAML::NodeType::Map);
+}
+
+YAML::Node ConfigDocument::resolved_mapping(const std::vector<std::string>& path) const {
+  YAML::Node at = root;
+  std::string full;
+  for (const std::string& part : path) {
+    at.reset(static_cast<const YAML::Node&>(at)[part]);
+    full = joined(full, part);
+  }
+  return with_defaults(at, full);
 }
 
 std::string ConfigDocument::resolved() const {
@@ -301,7 +330,7 @@ std::string ConfigDocument::resolved() const {
       }
     }
   }
-  YAML::Node tree = resolved_tree();
+  const YAML::Node tree = with_defaults(root, "");
   for (const auto& [path, node] : recorded) {
     YAML::Node at = tree;
     for (const std::string& part : keys_of_path(path, {})) {

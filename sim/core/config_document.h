@@ -41,7 +41,10 @@ struct ConfigDocument {
   // Config::with_overrides(), record_overrides().
   void override_section(const std::string& name, const std::string& path, const YAML::Node& with,
                         const ConfigDocument& original);
-  YAML::Node resolved_tree() const { return with_defaults(root, ""); }
+  // One section, and the mapping at a dotted path, with the defaults that were read; a section that nobody
+  // wrote or read is empty.
+  YAML::Node resolved_section(const std::string& name) const;
+  YAML::Node resolved_mapping(const std::vector<std::string>& path) const;
   // Notes that a reader took `value` for a key that the section at `path` lacks. The first note of a key counts.
   void note_default(const std::string& path, const std::string& key, const YAML::Node& value,
                     const std::string& source = "");
