@@ -45,8 +45,7 @@ Seconds EagerWork::host_wait(Seconds gpu, Seconds launch) const {
   return std::max(launch * waits, launch * launches - gpu);
 }
 
-EagerWork eager_work(const MoeSpec& model, const Parallelism& parallelism, const DispatchOptions& dispatch,
-                     int halves) {
+EagerWork eager_work(const MoeSpec& model, const Parallelism& parallelism, const DispatchOptions& dispatch) {
   const auto of = [&](const Kernels& k) { return k.bf16 + (model.weight_bytes(WeightsOf::kFfn) < 2 ? k.fp8 : 0); };
   const Transport transport = dispatch.network.transport;
   const bool collectives = parallelism.attention_tp > 1 && transport != Transport::kAllReduce;
@@ -55,8 +54,8 @@ EagerWork eager_work(const MoeSpec& model, const Parallelism& parallelism, const
   const int moe = kRouter + (model.shared_intermediate > 0 ? of(kShared) : 0) + of(kExperts) +
                   exchange_kernels(transport, parallelism);
   const bool waits = dispatch.exchange_counts || transport == Transport::kDeepEpNormal;
-  return {halves * (model.layers * attention + model.dense_layers() * of(kDense) + model.moe_layers() * moe),
-          waits ? halves * model.moe_layers() : 0};
+  return {model.layers * attention + model.dense_layers() * of(kDense) + model.moe_layers() * moe,
+          waits ? model.moe_layers() : 0};
 }
 
 }  // namespace epsim

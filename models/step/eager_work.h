@@ -5,7 +5,7 @@
 //            kernels, NCCL with an exchange of counts) the queue runs dry once a layer, and the GPU waits for one
 //            launch.
 //   Ignores: the host's work once a step (metadata of attention, sampling; `step_gap` declares it), launches that
-//            depend on the batch, steps whose halves are too small to split.
+//            depend on the batch.
 //   Source : kernels of DeepSeek's attention, gate and shared experts: SGLang's models/deepseek_v2.py of June 2025
 //            (absorbed MLA, with the concatenations of its Triton backend). Those inside grouped experts, exchanges and
 //            GQA: one for each operation that the implementations are made of, not counted in a trace. The cost of a
@@ -27,7 +27,12 @@ struct EagerWork {
   Seconds host_wait(Seconds gpu, Seconds launch) const;
 };
 
-// Of one step. `halves`: 2 where each batch runs as two, each half with launches of its own.
-EagerWork eager_work(const MoeSpec& model, const Parallelism& parallelism, const DispatchOptions& dispatch, int halves);
+constexpr EagerWork operator+(const EagerWork& a, const EagerWork& b) {
+  return {a.launches + b.launches, a.waits + b.waits};
+}
+constexpr EagerWork operator*(int times, const EagerWork& work) { return {times * work.launches, times * work.waits}; }
+
+// Of a step that runs as one batch. Each half of one that runs as two has as many launches of its own.
+EagerWork eager_work(const MoeSpec& model, const Parallelism& parallelism, const DispatchOptions& dispatch);
 
 }  // namespace epsim

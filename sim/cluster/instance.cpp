@@ -121,7 +121,8 @@ StepCost Instance::price(Ticks now, const StepCost& waited, Ticks since, const R
       spec_.model->price({totals_.steps, now, replayed && shared_beside(spec_.options, batches_)}, batches_);
   held_launch_ = false;
   if (!replayed) {
-    const EagerWork& work = spec_.eager[kind_of(batches_) == StepKind::kDecode ? 0 : 1];
+    const auto& [batch, drafter] = spec_.eager[kind_of(batches_) == StepKind::kDecode ? 0 : 1];
+    const EagerWork work = cost.batches * batch + drafter;
     const Seconds wait = work.host_wait(cost.total, spec_.options.launch_time);
     held_launch_ = work.waits > 0 || wait.count() > 0;
     add_declared(cost, LayerPart::kHost, wait);

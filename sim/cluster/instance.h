@@ -44,7 +44,11 @@ namespace epsim {
 struct InstanceSpec {
   ServingOptions options;
   InstanceModel* model = nullptr;
-  std::array<EagerWork, 2> eager = {};  // the host's in a step without prompts, and with
+  struct Eager {
+    EagerWork batch;         // of the model: as often as the step runs in batches
+    EagerWork drafter = {};  // once
+  };
+  std::array<Eager, 2> eager = {};  // the host's in a step without prompts, and with
   // Of prefill and decode instances. A rank uses lane (rank / ranks_per_lane).
   const KvPath* path = nullptr;
   int ranks_per_lane = 1;

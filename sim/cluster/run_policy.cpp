@@ -43,14 +43,12 @@ std::vector<InstanceSpec> specs_of(const Scenario& s, const std::vector<ServedIn
     const InstancePool& pool = instance.prepared->pool;
     InstanceSpec spec{.options = instance.prepared->serving, .model = instance.model.get()};
     const DispatchOptions& dispatch = pool.dispatch;
-    const int halves = s.execution.overlap == StepOverlap::kTwoBatch ? 2 : 1;
-    const auto work = [&](const DispatchOptions& way, bool prompts) {
-      const EagerWork model = eager_work(s.model, pool.parallelism, way, halves);
-      const EagerWork drafter =
-          drafter_launches(s.model, pool.parallelism, way, drafter_passes(pool.serving.speculative, prompts));
-      return EagerWork{model.launches + drafter.launches, model.waits + drafter.waits};
-    };
-    spec.eager = {work(dispatch.decode_steps ? *dispatch.decode_steps : dispatch, false), work(dispatch, true)};
+    for (const bool prompts : {false, true}) {
+      const DispatchOptions& way = !prompts && dispatch.decode_steps ? *dispatch.decode_steps : dispatch;
+      spec.eager[prompts] = {.batch = eager_work(s.model, pool.parallelism, way),
+                             .drafter = drafter_launches(s.model, pool.parallelism, way,
+                                                         drafter_passes(pool.serving.speculative, prompts))};
+    }
     spec.changes = hardware_changes(faults_of(s.faults, static_cast<int>(out.size())), pool.cluster, pool.parallelism);
     spec.gpus = pool.cluster.gpus();
     if (instance.lanes) {

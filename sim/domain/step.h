@@ -62,6 +62,7 @@ struct StepCost {
   // What the GPUs lose on average to waiting for the slowest one (attention, experts) or the busiest link (dispatch,
   // combine): the part of `total` that perfect balance would save.
   Seconds straggler{};
+  int batches = 1;  // that the step runs as: 2 where its halves overlap
 };
 void add_cost(StepCost& sum, const StepCost& step);
 

@@ -28,7 +28,7 @@ int drafter_passes(const SpeculativeOptions& options, bool prompts) {
 
 EagerWork drafter_launches(const MoeSpec& model, const Parallelism& parallelism, const DispatchOptions& dispatch,
                            int passes) {
-  const EagerWork layer = eager_work(model.mtp_layer(), parallelism, dispatch, 1);
+  const EagerWork layer = eager_work(model.mtp_layer(), parallelism, dispatch);
   return {passes * (layer.launches + kInputKernels), passes * layer.waits};
 }
 

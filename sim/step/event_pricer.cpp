@@ -84,7 +84,9 @@ StepCost EventPricer::price(const StepAt& at, std::span<const RankBatch> ranks) 
       fill(player, b, at, half_);
     }
   }
-  return player.play(model_.stats(), recorder_);
+  StepCost out = player.play(model_.stats(), recorder_);
+  out.batches = player.batches();
+  return out;
 }
 
 }  // namespace epsim

@@ -21,7 +21,7 @@ InstanceSpec spec_of(Host host, InstanceModel& model) {
   spec.options.overlap_schedule = host != Host::kInTurn;
   spec.model = &model;
   const EagerWork work{.launches = 0, .waits = host == Host::kHeld ? 1 : 0};
-  spec.eager = {work, work};
+  spec.eager = {InstanceSpec::Eager{work}, InstanceSpec::Eager{work}};
   return spec;
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("launches that take as long as the step hold the host like an exchange
   test::FixedPricer pricer(10_ms);
   InstanceSpec spec = spec_of(Host::kAhead, pricer);
   spec.options.launch_time = 1_ms;
-  spec.eager = {EagerWork{.launches = 9, .waits = 0}, EagerWork{.launches = 11, .waits = 0}};
+  spec.eager = {InstanceSpec::Eager{{.launches = 9}}, InstanceSpec::Eager{{.launches = 11}}};
   // The prompt's step takes 11 ms, its launches; the decodes take 10, and their launches 9: they run ahead.
   const auto first = [&](std::int32_t out) {
     return simulate(trace_of({{0, 5, out}}), std::span<const InstanceSpec>(&spec, 1), Router::kRoundRobin, {})
@@ -128,8 +128,31 @@ TEST_CASE("launches that take as long as the step hold the host like an exchange
         .first_token;
   };
   CHECK(first(3) == 11 * kMs);
-  spec.eager[0].launches = 12;  // now decodes hold the host: their step of 12 ms ends at 23 ms
+  spec.eager[0].batch.launches = 12;  // now decodes hold the host: their step of 12 ms ends at 23 ms
   CHECK(first(3) == 23 * kMs);
+}
+
+TEST_CASE("the host launches a model's kernels for each batch that a step runs as, and a drafter's once") {
+  struct Halves : test::FixedPricer {
+    explicit Halves(int n) : FixedPricer(10_ms), batches(n) {}
+    StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override {
+      StepCost out = FixedPricer::price(at, ranks);
+      out.batches = batches;
+      return out;
+    }
+    int batches;
+  };
+  const auto first = [](int batches) {
+    Halves pricer(batches);
+    InstanceSpec spec = spec_of(Host::kAhead, pricer);
+    spec.options.launch_time = 1_ms;
+    spec.eager[1] = {.batch = {.launches = 9}, .drafter = {.launches = 4}};
+    return simulate(trace_of({{0, 5, 1}}), std::span<const InstanceSpec>(&spec, 1), Router::kRoundRobin, {})
+        .requests[0]
+        .first_token;
+  };
+  CHECK(first(1) == 13 * kMs);
+  CHECK(first(2) == 22 * kMs);  // 2 x 9 + 4
 }
 
 }  // namespace epsim

@@ -69,7 +69,9 @@ struct RandomDeployment {
       spec.options = options;
       spec.ranks_per_lane = static_cast<int>(1 + random.below(2));
       spec.path = &path;
-      spec.eager = {EagerWork{0, static_cast<int>(random.below(2))}, EagerWork{0, static_cast<int>(random.below(2))}};
+      for (InstanceSpec::Eager& eager : spec.eager) {
+        eager.batch.waits = static_cast<int>(random.below(2));
+      }
       for (std::uint64_t n = 1 + random.below(2); n > 0; --n) {
         models.push_back(std::make_unique<RecoveringModel>());
         spec.model = models.back().get();

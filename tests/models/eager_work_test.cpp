@@ -28,7 +28,7 @@ constexpr Parallelism kAlone{.gpus = 32, .attention_tp = 1};
 TEST_CASE("launches of a dense model take what eager decode steps of Llama-3-8B took") {
   MoeSpec llama;
   llama.layers = llama.first_dense_layers = 32;
-  const EagerWork work = eager_work(llama, kAlone, by(Transport::kNcclP2p), 1);
+  const EagerWork work = eager_work(llama, kAlone, by(Transport::kNcclP2p));
   CHECK(work.launches == 32 * (8 + 4));
   CHECK(work.waits == 0);
   const double step = work.host_wait(Seconds{}, 23_us).count();
@@ -43,7 +43,7 @@ TEST_CASE("the page of eager steps says what epsim computes for the public pairs
   MoeSpec dense;
   const auto kernels = [&](int layers) {
     dense.layers = dense.first_dense_layers = layers;
-    return eager_work(dense, kAlone, by(Transport::kNcclP2p), 1).launches;
+    return eager_work(dense, kAlone, by(Transport::kNcclP2p)).launches;
   };
   struct Pair {
     const char* model;
@@ -64,7 +64,7 @@ TEST_CASE("the page of eager steps says what epsim computes for the public pairs
   MoeSpec lite = find_model("deepseek-v2-lite");
   const auto of = [&](int layers) {
     lite.layers = layers;
-    return eager_work(lite, kAlone, by(Transport::kAllGatherReduceScatter), 1).launches;
+    return eager_work(lite, kAlone, by(Transport::kAllGatherReduceScatter)).launches;
   };
   const int layer = of(20) - of(19) - 2;
   CHECK(page.find(fmt::format("about 0.92 | {:.3f} | {} today", 0.023 * layer, layer)) != std::string::npos);
@@ -78,20 +78,21 @@ TEST_CASE("kernels of DeepSeek-R1 in fp8, by transport") {
   // 61 layers of attention (14 + 5), 3 of a dense FFN (4 + 2), 58 of router (3), shared experts (4 + 2), experts (6 + 2)
   // and the exchange.
   const int others = 61 * 19 + 3 * 6 + 58 * (3 + 6 + 8);
-  CHECK(eager_work(r1, kAlone, by(Transport::kNcclP2p), 1).launches == others + 58 * 4);
-  CHECK(eager_work(r1, kAlone, by(Transport::kAllGatherReduceScatter), 1).launches == others + 58 * 2);
-  CHECK(eager_work(r1, kAlone, by(Transport::kDeepEpLowLatency), 1).launches == others + 58 * 2);
-  CHECK(eager_work(r1, kAlone, by(Transport::kDeepEpLowLatency), 1).waits == 0);
-  const EagerWork normal = eager_work(r1, kAlone, by(Transport::kDeepEpNormal), 1);
+  CHECK(eager_work(r1, kAlone, by(Transport::kNcclP2p)).launches == others + 58 * 4);
+  CHECK(eager_work(r1, kAlone, by(Transport::kAllGatherReduceScatter)).launches == others + 58 * 2);
+  CHECK(eager_work(r1, kAlone, by(Transport::kDeepEpLowLatency)).launches == others + 58 * 2);
+  CHECK(eager_work(r1, kAlone, by(Transport::kDeepEpLowLatency)).waits == 0);
+  const EagerWork normal = eager_work(r1, kAlone, by(Transport::kDeepEpNormal));
   CHECK(normal.launches == others + 58 * 5);
   CHECK(normal.waits == 58);
   Parallelism split = kAlone;
   split.attention_tp = 8;
-  CHECK(eager_work(r1, split, by(Transport::kDeepEpNormal), 2).launches == 2 * (others + 58 * 5 + 61 * 2));
-  CHECK(eager_work(r1, split, by(Transport::kDeepEpNormal), 2).waits == 2 * 58);
+  CHECK(eager_work(r1, split, by(Transport::kDeepEpNormal)).launches == others + 58 * 5 + 61 * 2);
+  CHECK((2 * normal).launches == 2 * (others + 58 * 5));
+  CHECK((2 * normal).waits == 2 * 58);
   // An all-reduce over all GPUs does what the rank's own collectives do; broadcasts are two for each of 4 DP ranks.
-  CHECK(eager_work(r1, split, by(Transport::kAllReduce), 1).launches == others + 58 * 5);
-  CHECK(eager_work(r1, split, by(Transport::kBroadcastAllReduce), 1).launches == others + 58 * (4 + 2 * 4) + 61 * 2);
+  CHECK(eager_work(r1, split, by(Transport::kAllReduce)).launches == others + 58 * 5);
+  CHECK(eager_work(r1, split, by(Transport::kBroadcastAllReduce)).launches == others + 58 * (4 + 2 * 4) + 61 * 2);
 }
 
 TEST_CASE("a step takes its launches or its kernels, whichever is longer") {

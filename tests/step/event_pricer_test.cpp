@@ -270,10 +270,12 @@ TEST_CASE("two batches start at the scenario's number of tokens") {
   s.ranks.assign(s.ranks.size(), {.decode_tokens = 100, .decode_context = 1e4, .sampled = 100});
   const StepCost whole = played(s, {});
   const auto from = [&](std::int64_t tokens) {
-    return picoseconds(played(s, {.overlap = StepOverlap::kTwoBatch, .two_batch_min_tokens = tokens}));
+    return played(s, {.overlap = StepOverlap::kTwoBatch, .two_batch_min_tokens = tokens});
   };
-  CHECK(from(101) == picoseconds(whole));
-  CHECK(from(100) != picoseconds(whole));
+  CHECK(picoseconds(from(101)) == picoseconds(whole));
+  CHECK(from(101).batches == 1);
+  CHECK(picoseconds(from(100)) != picoseconds(whole));
+  CHECK(from(100).batches == 2);
 }
 
 TEST_CASE("pairwise lets a rank that is early go on: one slow rank costs less than with barriers") {
