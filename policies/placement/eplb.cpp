@@ -188,7 +188,7 @@ PlacementPlan eplb_plan(const std::string& name, const EplbOptions& options, con
 
 std::unique_ptr<PlacementPolicy> make_eplb(ConfigReader& options) {
   EplbOptions read = read_eplb_options(options);
-  read.redundant_experts = options.maybe<int>(kEplbKeys["num_redundant_experts"]);
+  read.redundant_experts = options.maybe<int>(kCopiesKey);
   read.variant = options.read<EplbVariant>(kEplbKeys["variant"]);
   read.avoid_duplicates = options.read<bool>(kEplbKeys["avoid_duplicates"]);
   return std::make_unique<EplbPlacement>("eplb", std::move(read));

@@ -8,9 +8,11 @@
 //            to the original below 2^24, where its own vectorised sum becomes order dependent.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "policies/placement/packing.h"
@@ -45,14 +47,16 @@ struct EplbOptions {
   InputPlace place;               // where the options stand, for messages
 };
 
-// Keys of every policy that packs by groups and nodes.
+// Keys that several policies share: the copies of a layer, and packing by groups and nodes.
+inline constexpr Key kCopiesKey{"num_redundant_experts", key::whole(), key::by("one per GPU"),
+                                "Copies per layer, over all GPUs."};
 inline constexpr Key kModeKey{"mode", key::one_of<EplbMode>(), key::is(EplbMode::kGlobal),
                               "Whether experts are first packed onto nodes, by groups."};
 inline constexpr Key kGroupsKey{"num_groups", key::whole(Bound::kPositive), key::by("the model's"),
                                 "Expert groups for hierarchical packing."};
 inline constexpr Key kTiesKey{"ties", key::one_of<TieOrder>(), key::is(TieOrder::kStable), "Order of equal loads."};
 inline constexpr KeyTable kEplbKeys({
-    {"num_redundant_experts", key::whole(), key::by("one per GPU"), "Copies per layer, over all GPUs."},
+    kCopiesKey,
     kModeKey,
     kGroupsKey,
     kTiesKey,
@@ -60,6 +64,16 @@ inline constexpr KeyTable kEplbKeys({
     {"avoid_duplicates", key::flag(), key::is(false), "Never two copies of an expert on one GPU."},
 });
 std::unique_ptr<PlacementPolicy> make_eplb(ConfigReader& options);
+
+// The factory of policies whose only option is the number of copies.
+inline constexpr KeyTable kCopiesKeys({kCopiesKey});
+template <class Policy>
+std::unique_ptr<PlacementPolicy> make_with_copies(ConfigReader& in) {
+  EplbOptions options;
+  options.redundant_experts = in.maybe<int>(kCopiesKey);
+  options.place = in.place("");
+  return std::make_unique<Policy>(std::move(options));
+}
 
 // Logical experts in the order in which nodes hold them: whole groups at a time, groups packed onto nodes by load, as
 // many on each. Groups divide the experts and nodes the groups. Sum: the type in which a node's load is accumulated.

@@ -111,15 +111,11 @@ class TopologyEplb final : public PlacementPolicy {
   EplbOptions options_;
 };
 
-constexpr KeyTable kTopologyKeys({
-    {"num_redundant_experts", key::whole(), key::by("one per GPU"), "Copies per layer, over all GPUs."},
-    kGroupsKey,
-    kTiesKey,
-});
+constexpr KeyTable kTopologyKeys({kCopiesKey, kGroupsKey, kTiesKey});
 
 std::unique_ptr<PlacementPolicy> make_topology_eplb(ConfigReader& in) {
   EplbOptions options;
-  options.redundant_experts = in.maybe<int>(kTopologyKeys["num_redundant_experts"]);
+  options.redundant_experts = in.maybe<int>(kCopiesKey);
   options.groups = in.read(kGroupsKey, 1);
   options.ties = in.read<TieOrder>(kTiesKey);
   options.place = in.place("");

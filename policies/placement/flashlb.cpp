@@ -17,7 +17,6 @@
 //            (tests/policies/flashlb_test.cpp).
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -242,22 +241,11 @@ class FlashLb final : public PlacementPolicy {
   EplbOptions options_;
 };
 
-constexpr KeyTable kFlashKeys({
-    {"num_redundant_experts", key::whole(), key::by("one per GPU"), "Copies per layer, over all GPUs."},
-});
-
-std::unique_ptr<PlacementPolicy> make_flashlb(ConfigReader& in) {
-  EplbOptions options;
-  options.redundant_experts = in.maybe<int>(kFlashKeys["num_redundant_experts"]);
-  options.place = in.place("");
-  return std::make_unique<FlashLb>(std::move(options));
-}
-
 }  // namespace
 
 extern const PlacementPolicyEntry kFlashLb{
     {"flashlb", "Copies and GPUs for loads that vary from batch to batch: vllm-ascend's FlashLB.", "affinity, nodes",
-     kFlashKeys, make_flashlb},
+     kCopiesKeys, make_with_copies<FlashLb>},
     ExpertGroups::kUnknown,
     CopyBudget::kPerLayer,
     "ascend_rotation",

@@ -13,7 +13,6 @@
 //   Source : vllm-project/vllm-ascend at 35fdec4, vllm_ascend/eplb/core/policy/policy_swift_balancer.py; behaviour
 //   only. Valid  : cases done by hand and bounds on moves (tests/policies/swift_balancer_test.cpp).
 #include <algorithm>
-#include <memory>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -285,22 +284,11 @@ class SwiftBalancer final : public PlacementPolicy {
   EplbOptions options_;
 };
 
-constexpr KeyTable kSwiftKeys({
-    {"num_redundant_experts", key::whole(), key::by("one per GPU"), "Copies per layer, over all GPUs."},
-});
-
-std::unique_ptr<PlacementPolicy> make_swift_balancer(ConfigReader& in) {
-  EplbOptions options;
-  options.redundant_experts = in.maybe<int>(kSwiftKeys["num_redundant_experts"]);
-  options.place = in.place("");
-  return std::make_unique<SwiftBalancer>(std::move(options));
-}
-
 }  // namespace
 
 extern const PlacementPolicyEntry kSwiftBalancer{
     {"swift_balancer", "The plan in place with a few experts moved or copied elsewhere: vllm-ascend's SwiftBalancer.",
-     "batches (loads are summed), affinity, nodes", kSwiftKeys, make_swift_balancer},
+     "batches (loads are summed), affinity, nodes", kCopiesKeys, make_with_copies<SwiftBalancer>},
     ExpertGroups::kUnknown,
     CopyBudget::kPerLayer,
     "ascend_rotation",
