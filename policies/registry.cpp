@@ -78,14 +78,6 @@ const PlacementPolicyEntry& placement_policy_entry(const std::string& name, cons
                                               {std::string(kPlugin.name)});
 }
 
-std::unique_ptr<PlacementPolicy> make_placement_policy(const std::string& name, ConfigReader& options) {
-  return placement_policy_entry(name, options).make(options);
-}
-
-std::unique_ptr<StepPolicy> make_step_policy(const std::string& name, ConfigReader& options) {
-  return require_named(step_policies(), "per-step policy", name, options.place("")).make(options);
-}
-
 std::unique_ptr<ReplicaChoice> make_replica_choice(const std::string& name, ConfigReader& options) {
   return require_named(replica_choices(), "replica choice", name, options.place("")).make(options);
 }

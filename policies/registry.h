@@ -75,10 +75,8 @@ std::vector<std::string> policy_kinds();
 // the nearest first.
 const PlacementPolicyEntry& placement_policy_entry(const std::string& name, const ConfigReader& options);
 
-// The policy `name` with its options read from `options`; the caller calls finish() on them. Throw InputError for an
+// The choice `name` with its options read from `options`; the caller calls finish() on them. Throws InputError for an
 // unknown name and for options that are out of range.
-std::unique_ptr<PlacementPolicy> make_placement_policy(const std::string& name, ConfigReader& options);
-std::unique_ptr<StepPolicy> make_step_policy(const std::string& name, ConfigReader& options);
 std::unique_ptr<ReplicaChoice> make_replica_choice(const std::string& name, ConfigReader& options);
 
 }  // namespace epsim

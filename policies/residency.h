@@ -64,14 +64,6 @@ struct Residency {
       add(e, home[static_cast<std::size_t>(e)]);
     }
   }
-  // Experts in order, experts / gpus on each GPU.
-  static Residency contiguous(int experts, int gpus) {
-    std::vector<int> homes(static_cast<std::size_t>(experts));
-    for (int e = 0; e < experts; ++e) {
-      homes[static_cast<std::size_t>(e)] = e / (experts / gpus);
-    }
-    return {std::move(homes), gpus};
-  }
 
   bool has_copies() const {
     return std::count(resident.begin(), resident.end(), 1) > static_cast<std::ptrdiff_t>(home.size());
@@ -83,14 +75,6 @@ struct Residency {
   int copies(int expert) const {
     const auto row = resident.begin() + static_cast<std::ptrdiff_t>(offset(expert, 0));
     return std::accumulate(row, row + gpus, 0);
-  }
-  // Experts held away from home, the weights that must be brought there.
-  int extras(int gpu) const {
-    int count = 0;
-    for (int e = 0; e < experts(); ++e) {
-      count += holds(e, gpu) && home_of(e) != gpu ? 1 : 0;
-    }
-    return count;
   }
 
  private:

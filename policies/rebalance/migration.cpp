@@ -133,15 +133,6 @@ int staged_on_fullest(const MigrationPlan& plan, int gpus) {
 
 }  // namespace
 
-int MigrationPlan::moves() const {
-  int count = 0;
-  for (const std::vector<CopyMove>& batch : batches) {
-    count += static_cast<int>(
-        std::count_if(batch.begin(), batch.end(), [](const CopyMove& m) { return m.from_gpu != m.to_gpu; }));
-  }
-  return count;
-}
-
 MigrationPlan plan_migration(const PlacementPlan& next, const PlacementPlan& previous, const ClusterShape& shape,
                              int limit_per_gpu) {
   EPSIM_CHECK(next.gpus == previous.gpus && next.gpus == shape.gpus && next.experts == previous.experts &&

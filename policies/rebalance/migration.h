@@ -27,8 +27,6 @@ struct MigrationPlan {
   std::vector<int> switches_after;  // [layer] the batch after which it switches; -1 when none of its copies arrives
   int staged_on_fullest_gpu =
       0;  // copies that wait for their layer to switch, on the GPU and after the batch with most
-
-  int moves() const;  // between two GPUs
 };
 
 // A copy comes from its own GPU where that held the expert or has just got it (an expert travels to a GPU once); else from a GPU of its node that did; else from any that

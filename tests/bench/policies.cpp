@@ -13,9 +13,10 @@
 #include "policies/per_step/libra.h"
 #include "policies/placement/craft/craft.h"
 #include "policies/placement/grace/grace.h"
-#include "policies/registry.h"
 #include "sim/core/rng.h"
 #include "sim/domain/affinity.h"
+#include "tests/policies/support.h"
+#include "tests/support/residency.h"
 
 namespace epsim {
 namespace {
@@ -34,9 +35,7 @@ LoadWindow skewed_loads(int layers, int experts) {
 
 void plan(benchmark::State& state, const char* name, const char* yaml, int layers, int experts, ClusterShape shape) {
   const LoadWindow load = skewed_loads(layers, experts);
-  ConfigReader options = Config::from_text(yaml, "bench").root();
-  const auto policy = make_placement_policy(name, options);
-  options.finish();
+  const auto policy = test::policy(name, yaml);
   for (auto _ : state) {
     benchmark::DoNotOptimize(policy->plan(load, shape));
   }
@@ -109,7 +108,7 @@ RequestMatrix skewed_requests(int experts) {
 void libra_layer(benchmark::State& state) {
   const auto experts = static_cast<int>(state.range(0));
   const RequestMatrix requests = skewed_requests(experts);
-  const Residency home = Residency::contiguous(experts, 8);
+  const Residency home = test::contiguous(experts, 8);
   LibraPrefetchOptions options;
   options.relief = static_cast<LibraRelief>(state.range(1));
   for (auto _ : state) {
@@ -122,9 +121,8 @@ BENCHMARK(libra_layer)->ArgsProduct({{128, 160, 256}, {0, 1, 2}})->Unit(benchmar
 void step_policy_layer(benchmark::State& state, const char* name) {
   const auto experts = static_cast<int>(state.range(0));
   const RequestMatrix requests = skewed_requests(experts);
-  const Residency home = Residency::contiguous(experts, 8);
-  ConfigReader options = Config::from_text("{}", "bench").root();
-  const auto policy = make_step_policy(name, options);
+  const Residency home = test::contiguous(experts, 8);
+  const auto policy = test::step_policy(name);
   for (auto _ : state) {
     benchmark::DoNotOptimize(policy->decide(requests, requests, home));
   }

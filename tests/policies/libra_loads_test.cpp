@@ -44,7 +44,7 @@ Results over_layers(const nlohmann::json& counts, double accuracy, LibraRelief r
     const auto index = static_cast<std::uint64_t>(l);
     const RequestMatrix requests =
         requests_of(counts.at(static_cast<std::size_t>(l)).get<std::vector<double>>(), index);
-    out.home.add(epsim::imbalance(epsim::local_or_home(requests, Residency::contiguous(kLoadExperts, kLoadGpus))));
+    out.home.add(epsim::imbalance(epsim::local_or_home(requests, epsim::test::contiguous(kLoadExperts, kLoadGpus))));
     out.libra.add(epsim::test::libra_imbalance(requests, accuracy, relief, index));
   }
   return out;

@@ -9,6 +9,7 @@
 
 #include "policies/per_step/libra.h"
 #include "sim/core/rng.h"
+#include "tests/support/residency.h"
 
 namespace epsim::test {
 
@@ -51,7 +52,7 @@ struct Reached {
 
 // What Libra makes of `truth` when it plans from a prediction of it, with N = 8 and L = 4 (Sec. 5.2).
 inline double libra_imbalance(const RequestMatrix& truth, double accuracy, LibraRelief relief, std::uint64_t index) {
-  const Residency home = Residency::contiguous(truth.experts, truth.gpus);
+  const Residency home = contiguous(truth.experts, truth.gpus);
   const LibraPrefetchOptions options{.n_extra = 8, .n_local = 4, .literal = false, .relief = relief};
   const Residency held = libra_prefetch(accuracy < 1 ? predicted(truth, accuracy, index) : truth, home, options);
   return imbalance(libra_shard(truth, held, {}).tokens);

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "policies/registry.h"
 #include "sim/core/rng.h"
 #include "tests/policies/libra_support.h"
+#include "tests/policies/support.h"
 
 using epsim::LibraPrefetchOptions;
 using epsim::LibraSharding;
@@ -78,13 +78,13 @@ TEST_CASE("Libra prefetch: first the experts that local tokens want, then relief
   // Phase 1 with L = 1: GPU 0 wants expert 2, GPU 1 and GPU 2 want expert 0.
   // Loads then: GPU 0: 10 + 4 local, 9 from GPU 2 = 23; GPU 1: 30 + 6 = 36; GPU 2: 20 + 3 + 6, 2 from GPU 0 = 31.
   // Mean 30: GPU 1 is busiest and has no remote load at all, so nothing can be relieved.
-  const Residency home = Residency::contiguous(6, 3);
+  const Residency home = epsim::test::contiguous(6, 3);
   const Residency next =
       epsim::libra_prefetch(requests, home, {.n_extra = 2, .n_local = 1, .literal = false, .relief = {}});
   CHECK(next.holds(2, 0));
   CHECK(next.holds(0, 1));
   CHECK(next.holds(0, 2));
-  CHECK(next.extras(0) + next.extras(1) + next.extras(2) == 3);
+  CHECK(epsim::test::extras(next, 0) + epsim::test::extras(next, 1) + epsim::test::extras(next, 2) == 3);
 
   // Without phase 1 all of expert 0 is at GPU 0: 69 + 9 - above 30, expert 0 brings 30 from GPU 1 and 20 from GPU 2.
   // The lightest GPU is 1 (6 + 4 = 10): 10 + 30 > 30, so expert 0 does not go there; expert 1 (9 from GPU 2) goes to
@@ -105,7 +105,7 @@ TEST_CASE("Libra prefetch: first the experts that local tokens want, then relief
 
 TEST_CASE("Libra prefetch: experts nobody asks for are not brought, ties to the lower id, never more than N") {
   const RequestMatrix nothing(4, 8);
-  const Residency home = Residency::contiguous(8, 4);
+  const Residency home = epsim::test::contiguous(8, 4);
   CHECK(epsim::libra_prefetch(nothing, home, {}).resident == home.resident);
   RequestMatrix equal(4, 8);
   std::fill(equal.count.begin(), equal.count.end(), 5);
@@ -113,13 +113,13 @@ TEST_CASE("Libra prefetch: experts nobody asks for are not brought, ties to the 
       epsim::libra_prefetch(equal, home, {.n_extra = 2, .n_local = 2, .literal = false, .relief = {}});
   CHECK(tied.holds(0, 3));
   CHECK(tied.holds(1, 3));
-  CHECK(tied.extras(3) == 2);
+  CHECK(epsim::test::extras(tied, 3) == 2);
   for (std::uint64_t index = 0; index < 5; ++index) {
     const RequestMatrix requests = skewed_requests(8, 64, 1.2, index);
-    const Residency next = epsim::libra_prefetch(requests, Residency::contiguous(64, 8), {});
+    const Residency next = epsim::libra_prefetch(requests, epsim::test::contiguous(64, 8), {});
     for (int g = 0; g < 8; ++g) {
-      CHECK(next.extras(g) >= 4);
-      CHECK(next.extras(g) <= 8);
+      CHECK(epsim::test::extras(next, g) >= 4);
+      CHECK(epsim::test::extras(next, g) <= 8);
     }
   }
 }
@@ -138,7 +138,7 @@ TEST_CASE("Libra: L from alpha, N from the window") {
 
 TEST_CASE("Libra sharding: remote tokens of the busiest GPU go to the lightest copy, in whole tokens") {
   // Expert 0 (home 0) is wanted by GPU 1 (50) and has a copy on GPU 2; GPU 0 has 10 of its own. Mean (60 + 3) / 3 = 21.
-  Residency held = Residency::contiguous(3, 3);
+  Residency held = epsim::test::contiguous(3, 3);
   held.add(0, 2);
   const RequestMatrix requests = requests_of({{10, 0, 0}, {50, 0, 0}, {0, 0, 3}});
   // GPU 0: 60, GPU 1: 0, GPU 2: 3. GPU 2 takes 21 - 3 = 18 of the 50 remote ones; then it is full and GPU 0 keeps 42.
@@ -153,7 +153,7 @@ TEST_CASE("Libra sharding: remote tokens of the busiest GPU go to the lightest c
 TEST_CASE("Libra sharding: conserved, only remote tokens moved, ends on integers, in every reading") {
   for (std::uint64_t index = 0; index < 12; ++index) {
     const RequestMatrix requests = skewed_requests(8, 64, 0.3 * static_cast<double>(index % 5), index);
-    const Residency held = epsim::libra_prefetch(requests, Residency::contiguous(64, 8), {});
+    const Residency held = epsim::libra_prefetch(requests, epsim::test::contiguous(64, 8), {});
     const double before = epsim::imbalance(epsim::local_or_home(requests, held));
     for (const epsim::LibraShardingOptions& options :
          {epsim::LibraShardingOptions{}, epsim::LibraShardingOptions{.epsilon = 0.0},
@@ -169,7 +169,7 @@ TEST_CASE("Libra: final imbalance near 1 with a perfect predictor, below 1.1 wit
   // 8 GPUs, N = 8, L = 4 (Sec. 5.1), 128 experts as in Qwen3-235B. Accuracies: Table 1, Libra's columns. Means over
   // layers, as imbalance is reported.
   constexpr int kLayers = 24;
-  const Residency home = Residency::contiguous(128, 8);
+  const Residency home = epsim::test::contiguous(128, 8);
   for (const epsim::LibraRelief relief :
        {epsim::LibraRelief::kOwnRequests, epsim::LibraRelief::kRebalanced, epsim::LibraRelief::kSimulated}) {
     for (const double accuracy : {1.0, 0.917, 0.865, 0.796, 0.729}) {
@@ -195,7 +195,7 @@ TEST_CASE("Libra prefetch: a copy can be planned for all the tokens that the reb
                                               {1, 1, 0, 0, 0, 0, 0, 0},
                                               {4, 0, 0, 0, 2, 0, 0, 0},
                                               {4, 0, 0, 0, 0, 0, 2, 0}});
-  const Residency home = Residency::contiguous(8, 4);
+  const Residency home = epsim::test::contiguous(8, 4);
   LibraPrefetchOptions options{
       .n_extra = 2, .n_local = 0, .literal = false, .relief = epsim::LibraRelief::kOwnRequests};
   // Own requests: GPU 1 has 1 now and is still the lightest, so expert 1 goes there too.
@@ -220,7 +220,7 @@ TEST_CASE("Libra prefetch by simulation: copies are judged by what Algorithm 2 m
                                            {2, 0, 6, 0, 0, 0, 0, 0},
                                            {6, 0, 0, 0, 2, 0, 0, 0},
                                            {6, 0, 0, 0, 0, 0, 0, 0}});
-  const Residency home = Residency::contiguous(8, 4);
+  const Residency home = epsim::test::contiguous(8, 4);
   const LibraPrefetchOptions options{
       .n_extra = 2, .n_local = 0, .literal = false, .relief = epsim::LibraRelief::kSimulated};
   CHECK(epsim::libra_prefetch(tight, home, options).resident == home.resident);
@@ -232,17 +232,16 @@ TEST_CASE("Libra prefetch by simulation: copies are judged by what Algorithm 2 m
                                            {3, 0, 0, 0, 0, 0, 0, 0}});
   const Residency held = epsim::libra_prefetch(loose, home, options);
   CHECK(held.holds(0, 3));
-  CHECK(held.extras(0) + held.extras(1) + held.extras(2) + held.extras(3) == 1);
+  CHECK(epsim::test::extras(held, 0) + epsim::test::extras(held, 1) + epsim::test::extras(held, 2) +
+            epsim::test::extras(held, 3) ==
+        1);
   CHECK(epsim::libra_shard(loose, held, {}).tokens.at(3, 0) == 4);
 }
 
 TEST_CASE("Libra's ablations: each part can be switched off, and the others stay") {
   const RequestMatrix requests = skewed_requests(8, 64, 1.0, 3);
-  const Residency home = Residency::contiguous(64, 8);
-  const auto libra = [](const std::string& options) {
-    epsim::ConfigReader in = epsim::Config::from_text(options, "options").root();
-    return epsim::make_step_policy("libra", in);
-  };
+  const Residency home = epsim::test::contiguous(64, 8);
+  const auto libra = [](const std::string& options) { return epsim::test::step_policy("libra", options); };
   const auto decide = [&](const std::string& options) { return libra(options)->decide(requests, requests, home); };
   const epsim::StepDecision whole = decide("{}");
   CHECK(!whole.copies.empty());

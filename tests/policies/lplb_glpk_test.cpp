@@ -10,6 +10,7 @@
 
 #include "policies/per_step/lplb.h"
 #include "sim/core/rng.h"
+#include "tests/support/residency.h"
 
 using epsim::RequestMatrix;
 using epsim::Residency;
@@ -64,7 +65,7 @@ TEST_CASE("LPLB: the fullest GPU is as light as GLPK's optimum of the linear pro
     epsim::RandomStream random(epsim::Seed{25}, "lplb-glpk", index);
     const int gpus = 2 << static_cast<int>(random.uniform() * 6);  // 2 to 64
     const int experts = gpus * (1 + static_cast<int>(random.uniform() * 4));
-    Residency held = Residency::contiguous(experts, gpus);
+    Residency held = epsim::test::contiguous(experts, gpus);
     for (int copies = static_cast<int>(random.uniform() * 2 * gpus); copies > 0; --copies) {
       held.add(static_cast<int>(random.uniform() * experts), static_cast<int>(random.uniform() * gpus));
     }

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "sim/core/rng.h"
+#include "tests/support/residency.h"
 
 using epsim::RequestMatrix;
 using epsim::Residency;
@@ -77,7 +78,7 @@ TEST_CASE("LPLB reaches the optimum of the linear programme to the token, and no
   for (std::uint64_t index = 0; index < 200; ++index) {
     epsim::RandomStream random(epsim::Seed{24}, "lplb", index);
     const int gpus = 2 + static_cast<int>(random.uniform() * 7), experts = gpus * 3;
-    Residency held = Residency::contiguous(experts, gpus);
+    Residency held = epsim::test::contiguous(experts, gpus);
     for (int copies = static_cast<int>(random.uniform() * 2 * gpus); copies > 0; --copies) {
       held.add(static_cast<int>(random.uniform() * experts), static_cast<int>(random.uniform() * gpus));
     }

@@ -8,6 +8,7 @@
 #include "policies/per_step/least_loaded_ep.h"
 #include "policies/per_step/lina.h"
 #include "sim/core/rng.h"
+#include "tests/support/residency.h"
 
 using epsim::LeastLoadedPlan;
 using epsim::RequestMatrix;
@@ -35,7 +36,7 @@ TEST_CASE("HarMoEny: moves go from the busiest to the lightest GPU, source by so
   requests.at(0, 0) = 60;
   requests.at(1, 0) = 40;
   requests.at(0, 1) = 20;
-  const Residency home = Residency::contiguous(2, 2);
+  const Residency home = epsim::test::contiguous(2, 2);
   const TokenSchedule schedule = epsim::harmoeny_schedule(requests, home, {.min_tokens = 10});
   CHECK(schedule.at(0, 0, 0) == 20);
   CHECK(schedule.at(0, 0, 1) == 40);
@@ -48,7 +49,7 @@ TEST_CASE("HarMoEny: moves go from the busiest to the lightest GPU, source by so
 TEST_CASE("HarMoEny: every token once, and the busiest GPU never busier") {
   for (std::uint64_t index = 0; index < 10; ++index) {
     const RequestMatrix requests = random_requests(8, 32, index);
-    const Residency home = Residency::contiguous(32, 8);
+    const Residency home = epsim::test::contiguous(32, 8);
     const TokenSchedule schedule = epsim::harmoeny_schedule(requests, home, {});
     for (int s = 0; s < 8; ++s) {
       for (int e = 0; e < 32; ++e) {
@@ -71,7 +72,7 @@ TEST_CASE("least-loaded EP: home takes what fits, the rest spills with its weigh
   requests.at(0, 0) = 900;
   requests.at(1, 1) = 300;
   requests.at(2, 2) = 300;
-  const Residency home = Residency::contiguous(3, 3);
+  const Residency home = epsim::test::contiguous(3, 3);
   // 550 stay; GPU 1 (300 expected) has room for 250 of the 350, GPU 2 takes the last 100.
   const LeastLoadedPlan plan = epsim::least_loaded_plan(requests, home, {.min_chunk = 100});
   CHECK(plan.tokens.at(0, 0) == 550);
@@ -97,13 +98,13 @@ TEST_CASE("least-loaded EP: a home that is full without the expert gives all of 
   RequestMatrix requests(2, 4);
   requests.at(0, 0) = 800;
   requests.at(1, 1) = 400;
-  const LeastLoadedPlan plan = epsim::least_loaded_plan(requests, Residency::contiguous(4, 2), {.min_chunk = 1});
+  const LeastLoadedPlan plan = epsim::least_loaded_plan(requests, epsim::test::contiguous(4, 2), {.min_chunk = 1});
   CHECK(plan.tokens.at(0, 0) == 260);
   CHECK(plan.tokens.at(1, 0) == 540);
   CHECK(plan.tokens.at(0, 1) == 400);
   for (std::uint64_t index = 50; index < 60; ++index) {
     const RequestMatrix many = random_requests(8, 32, index);
-    const LeastLoadedPlan spread = epsim::least_loaded_plan(many, Residency::contiguous(32, 8), {.min_chunk = 64});
+    const LeastLoadedPlan spread = epsim::least_loaded_plan(many, epsim::test::contiguous(32, 8), {.min_chunk = 64});
     for (int e = 0; e < 32; ++e) {
       CHECK(spread.tokens.of_expert(e) == many.of_expert(e));
     }
@@ -139,12 +140,12 @@ TEST_CASE("Lina: copies follow popularity, each GPU gets N, and the tokens split
   // Experts 0 1 | 2 3 on two GPUs, one extra each. Expert 0 (9) -> GPU 1; then 9/2 is still most, but GPU 0 has it at
   // home, so the next is expert 3 (3) -> GPU 0.
   const std::vector<double> popularity = {9, 1, 2, 3};
-  const Residency home = Residency::contiguous(4, 2);
+  const Residency home = epsim::test::contiguous(4, 2);
   const Residency next = epsim::lina_replicate(popularity, home, 1);
   CHECK(next.holds(0, 1));
   CHECK(next.holds(3, 0));
-  CHECK(next.extras(0) == 1);
-  CHECK(next.extras(1) == 1);
+  CHECK(epsim::test::extras(next, 0) == 1);
+  CHECK(epsim::test::extras(next, 1) == 1);
   RequestMatrix requests(2, 4);
   requests.at(1, 0) = 9;
   requests.at(0, 3) = 4;
@@ -153,7 +154,7 @@ TEST_CASE("Lina: copies follow popularity, each GPU gets N, and the tokens split
   CHECK(split.at(1, 0) == 4);
   CHECK(split.at(0, 3) == 2);
   // More room than experts: every GPU holds everything, and no more.
-  CHECK(epsim::lina_replicate(popularity, home, 9).extras(0) == 2);
+  CHECK(epsim::test::extras(epsim::lina_replicate(popularity, home, 9), 0) == 2);
   // Nothing predicted, nothing copied.
   CHECK(epsim::lina_replicate(std::vector<double>(popularity.size(), 0.0), home, 9).resident == home.resident);
 }

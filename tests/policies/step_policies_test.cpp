@@ -2,6 +2,8 @@
 
 #include "policies/registry.h"
 #include "sim/core/rng.h"
+#include "tests/policies/support.h"
+#include "tests/support/residency.h"
 
 using namespace epsim;
 
@@ -19,18 +21,12 @@ RequestMatrix skewed(std::uint64_t index) {
   return out;
 }
 
-std::unique_ptr<StepPolicy> make(std::string_view name) {
-  Config none = Config::from_text("{}", "options");
-  ConfigReader options = none.root();
-  std::unique_ptr<StepPolicy> policy = make_step_policy(std::string(name), options);
-  options.finish();
-  return policy;
-}
+std::unique_ptr<StepPolicy> make(std::string_view name) { return test::step_policy(std::string(name)); }
 
 }  // namespace
 
 TEST_CASE("every step policy computes every request once, never worsens the balance, and decides alike twice") {
-  const Residency home = Residency::contiguous(32, 8);
+  const Residency home = test::contiguous(32, 8);
   for (const StepPolicyEntry& entry : step_policies()) {
     CAPTURE(entry.name);
     const std::unique_ptr<StepPolicy> policy = make(entry.name);
@@ -53,10 +49,10 @@ TEST_CASE("nothing to do: no tokens, or one GPU") {
     CAPTURE(entry.name);
     const std::unique_ptr<StepPolicy> policy = make(entry.name);
     const RequestMatrix idle(4, 8);
-    CHECK(policy->decide(idle, idle, Residency::contiguous(8, 4)).tokens.total() == 0);
+    CHECK(policy->decide(idle, idle, test::contiguous(8, 4)).tokens.total() == 0);
     RequestMatrix alone(1, 8);
     alone.at(0, 3) = 500;
-    const StepDecision decision = policy->decide(alone, alone, Residency::contiguous(8, 1));
+    const StepDecision decision = policy->decide(alone, alone, test::contiguous(8, 1));
     CHECK(decision.tokens.at(0, 3) == 500);
     CHECK(decision.most_extra == 0);
   }
@@ -64,7 +60,7 @@ TEST_CASE("nothing to do: no tokens, or one GPU") {
 
 TEST_CASE("limits and profiles are what the papers state") {
   const RequestMatrix requests = skewed(1);
-  const Residency home = Residency::contiguous(32, 8);
+  const Residency home = test::contiguous(32, 8);
   CHECK(make("libra")->decide(requests, requests, home).most_extra <= 8);  // N = 8
   CHECK(make("lina")->decide(requests, requests, home).most_extra <= 8);
   // Libra: AllGather dispatch, two stages, two sets of buffers (Sec. 4); HarMoEny fetches after the routing is known.
@@ -76,18 +72,13 @@ TEST_CASE("limits and profiles are what the papers state") {
 }
 
 TEST_CASE("options are read and checked") {
-  Config config = Config::from_text("n_extra: 2\nn_local: 3\n", "options");
-  ConfigReader options = config.root();
-  CHECK_THROWS_AS(make_step_policy("libra", options), InputError);
-  CHECK_THROWS_AS(make_step_policy("no-such-policy", options), InputError);
+  CHECK_THROWS_AS(test::step_policy("libra", "{n_extra: 2, n_local: 3}"), InputError);
+  CHECK_THROWS_AS(test::step_policy("libra", "{n_extar: 2}"), InputError);
 }
 
 TEST_CASE("Libra: the number of copies from the time window, and the local share from alpha") {
   const auto most = [](const std::string& yaml) {
-    ConfigReader options = Config::from_text(yaml, "options").root();
-    const std::unique_ptr<StepPolicy> policy = make_step_policy("libra", options);
-    options.finish();
-    return policy->decide(skewed(1), skewed(1), Residency::contiguous(32, 8)).most_extra;
+    return test::step_policy("libra", yaml)->decide(skewed(1), skewed(1), test::contiguous(32, 8)).most_extra;
   };
   CHECK(most("{n_extra: 3}") == 3);
   // An expert of 45 MB at 450 GB/s takes 100 us: three fit into 0.35 ms, none into 90 us.

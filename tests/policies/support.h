@@ -1,4 +1,4 @@
-// What the tests of placement policies share.
+// What the tests of policies share.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,16 @@ inline LoadWindow window(const std::vector<std::vector<double>>& rows) {
 // The policy with its options given as YAML; every option must be known.
 inline std::unique_ptr<PlacementPolicy> policy(const std::string& name, const std::string& yaml = "{}") {
   ConfigReader options = Config::from_text(yaml, "options.yaml").root();
-  std::unique_ptr<PlacementPolicy> made = make_placement_policy(name, options);
+  std::unique_ptr<PlacementPolicy> made = placement_policy_entry(name, options).make(options);
+  options.finish();
+  return made;
+}
+
+// The same of a per-step policy.
+inline std::unique_ptr<StepPolicy> step_policy(const std::string& name, const std::string& yaml = "{}") {
+  ConfigReader options = Config::from_text(yaml, "options.yaml").root();
+  std::unique_ptr<StepPolicy> made =
+      require_named(step_policies(), "per-step policy", name, options.place("")).make(options);
   options.finish();
   return made;
 }

@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <set>
 
-#include "policies/registry.h"
 #include "sim/core/rng.h"
+#include "tests/policies/support.h"
+#include "tests/support/residency.h"
 
 using namespace epsim;
 
 namespace {
 
 StepDecision decide(const char* policy, const RequestMatrix& requests, const Residency& home) {
-  ConfigReader options = Config::from_text("{}", "options").root();
-  return make_step_policy(policy, options)->decide(requests, requests, home);
+  return test::step_policy(policy)->decide(requests, requests, home);
 }
 
 std::vector<std::int64_t> loads(const StepDecision& d) {
@@ -29,7 +29,7 @@ std::vector<std::int64_t> loads(const StepDecision& d) {
 
 TEST_CASE("MoonEP: the fullest GPU fills the emptiest to the mean, from its largest expert") {
   // Loads 9000, 1500, 1500: mean 4000. GPU 1 and GPU 2 each get 2500, both of expert 0.
-  const Residency home = Residency::contiguous(6, 3);
+  const Residency home = test::contiguous(6, 3);
   RequestMatrix requests(3, 6);
   const std::vector<std::int64_t> tokens{7000, 2000, 1000, 500, 900, 600};
   for (int e = 0; e < 6; ++e) {
@@ -52,7 +52,7 @@ TEST_CASE("MoonEP: exact balance in a domain, and a GPU receives from one other,
   for (std::uint64_t i = 0; i < 50; ++i) {
     RandomStream random(Seed{8}, "moonep", i);
     const int gpus = 8, experts = 32;
-    Residency home = Residency::contiguous(experts, gpus);
+    Residency home = test::contiguous(experts, gpus);
     home.gpus_per_node = i % 2 == 0 ? 8 : 4;
     RequestMatrix requests(gpus, experts);
     for (int e = 0; e < experts; ++e) {
@@ -83,7 +83,7 @@ TEST_CASE(
   // Loads 11000, 1000, 3000: mean 5000. On GPU 0 experts 1, 2, 0 add up to 3000, 6000, 11000: 1000 of expert 2 and 5000
   // of expert 0 overflow. GPU 1 takes 4000 of expert 0. GPU 2 has room for 2000: expert 0 has 1000 left, as many as
   // expert 2, and comes first. Expert 2's find no slot.
-  const Residency home = Residency::contiguous(9, 3);
+  const Residency home = test::contiguous(9, 3);
   RequestMatrix requests(3, 9);
   const std::vector<std::int64_t> tokens{5000, 3000, 3000, 400, 300, 300, 1000, 1000, 1000};
   for (int e = 0; e < 9; ++e) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/core/rng.h"
+#include "tests/support/residency.h"
 
 using epsim::RequestMatrix;
 using epsim::Residency;
@@ -15,7 +16,7 @@ using epsim::StepDecision;
 TEST_CASE("UltraEP: the fullest GPU hands its hottest expert to the GPU with most room") {
   // Loads 9000, 1000, 2000 on three GPUs; mean 4000, 1 % above: 4040. GPU 0 is 4960 over: 3040 fit on GPU 1 and the
   // 1920 left on GPU 2, which has room for 2040.
-  const Residency home = Residency::contiguous(3, 3);
+  const Residency home = epsim::test::contiguous(3, 3);
   RequestMatrix requests(3, 3);
   requests.at(0, 0) = 9000;
   requests.at(1, 1) = 1000;
@@ -38,7 +39,7 @@ TEST_CASE("UltraEP: the fullest GPU hands its hottest expert to the GPU with mos
 
 TEST_CASE("UltraEP: weights stay inside the NVLink domain") {
   // Two nodes of two GPUs; all tokens on the first node's GPU 0.
-  Residency home = Residency::contiguous(4, 4);
+  Residency home = epsim::test::contiguous(4, 4);
   home.gpus_per_node = 2;
   RequestMatrix requests(4, 4);
   requests.at(3, 0) = 8000;
@@ -66,7 +67,7 @@ TEST_CASE("UltraEP: an expert of many copies goes through relays") {
 }
 
 TEST_CASE("UltraEP: skewed prefill loads come within its authors' 1.04 of the mean, in its slots") {
-  const Residency home = Residency::contiguous(256, 64);
+  const Residency home = epsim::test::contiguous(256, 64);
   for (std::uint64_t index = 0; index < 10; ++index) {
     epsim::RandomStream random(epsim::Seed{24}, "ultraep", index);
     RequestMatrix requests(64, 256);

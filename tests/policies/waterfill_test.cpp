@@ -5,6 +5,8 @@
 
 #include <numeric>
 
+#include "tests/support/residency.h"
+
 using epsim::RequestMatrix;
 using epsim::Residency;
 using epsim::SharedDispatch;
@@ -23,7 +25,7 @@ RequestMatrix two_gpus(std::int64_t hot) {
 }
 
 SharedDispatch shares_of(const RequestMatrix& requests, const epsim::WaterfillOptions& options) {
-  return epsim::waterfill_shares(requests, even_split(requests, Residency::contiguous(2, 2)), options);
+  return epsim::waterfill_shares(requests, even_split(requests, epsim::test::contiguous(2, 2)), options);
 }
 
 }  // namespace
@@ -46,7 +48,7 @@ TEST_CASE("Waterfill: with a load above the line tokens choose among GPUs that t
   }
   // Loads 300 + 100, 100, 100; H = (600 + 300) / 3 = 300: GPU 0 is above, slacks 0, 200, 200.
   const SharedDispatch shared =
-      epsim::waterfill_shares(requests, even_split(requests, Residency::contiguous(3, 3)), {});
+      epsim::waterfill_shares(requests, even_split(requests, epsim::test::contiguous(3, 3)), {});
   CHECK(shared.only_visited);
   // GPU 0's tokens visit GPU 0 alone and stay; those of GPU 1 visit it and 0, where there is no room.
   CHECK(shared.share[0] == 1.0);

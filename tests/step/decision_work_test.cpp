@@ -6,6 +6,7 @@
 
 #include "sim/core/rng.h"
 #include "sim/step/step_routing.h"
+#include "tests/support/residency.h"
 
 using namespace epsim;
 
@@ -15,7 +16,7 @@ double sum(const std::vector<double>& rows) { return std::accumulate(rows.begin(
 
 // Two GPUs of one node, experts 0 and 1 at home on them; 10 tokens on each GPU, top-1.
 struct TwoGpus {
-  Residency home = Residency::contiguous(2, 2);
+  Residency home = test::contiguous(2, 2);
   RequestMatrix requests{2, 2};
   std::vector<std::int64_t> tokens{10, 10};
   TwoGpus() {
@@ -148,7 +149,7 @@ TEST_CASE("to leave all experts at home, or to share copies evenly, sends the ro
 TEST_CASE("a broadcast passes weights along a ring: no GPU sends an expert twice") {
   TwoGpus two;
   StepDecision d{TokenAssignment(4, 4), 1, {{0, 1}, {0, 2}, {0, 3}}};
-  const Residency home = Residency::contiguous(4, 4);
+  const Residency home = test::contiguous(4, 4);
   const RequestMatrix none(4, 4);
   DecisionReader reader({4, 4}, Dedup::kNone, {.copies_on_demand = true, .broadcasts = true});
   DecisionWork w;
@@ -180,7 +181,7 @@ TEST_CASE("random decisions: every assignment computed once, what is sent is rec
         {.dispatch = gather ? ExecutionProfile::Dispatch::kAllGather : ExecutionProfile::Dispatch::kAllToAll,
          .two_stage = random.below(2) == 0});
     DecisionWork w;
-    reader.read(requests, d, Residency::contiguous(experts, gpus), tokens, {}, w);
+    reader.read(requests, d, test::contiguous(experts, gpus), tokens, {}, w);
     CHECK(sum(w.tokens.executed) == static_cast<double>(requests.total()));
     CHECK(sum(w.tokens.intra_out) == doctest::Approx(sum(w.tokens.intra_in)));
     CHECK(sum(w.tokens.inter_out) == doctest::Approx(sum(w.tokens.inter_in)));
