@@ -1,16 +1,23 @@
-#include "policies/per_step/lina.h"
-
+// Lina's copies in proportion to the popularity that is predicted for the next layer's experts.
+//   Source  : Li et al., "Accelerating Distributed MoE Training and Inference with Lina", USENIX ATC 2023, as Libra's
+//             Sec. 5 describes its own version (path of the last l = 4 layers, N extra experts per GPU, tokens split
+//             evenly). No code by the authors is public: this follows the descriptions.
+//   Readings: copies go one by one to the expert with most tokens per copy, on the lightest GPU without it that has room.
+//   Ignores : its table of paths. What a prediction gets right is the scenario's `accuracy`.
 #include <algorithm>
+#include <vector>
 
 #include "policies/registry.h"
-#include "policies/step_policy.h"
 
 namespace epsim {
+namespace {
 
-Residency lina_replicate(std::span<const double> popularity, const Residency& home, int n_extra) {
+// n_extra more experts on every GPU for the predicted tokens per expert. A GPU that holds every expert gets none; nor
+// does any where no tokens are predicted.
+Residency lina_replicate(const std::vector<double>& popularity, const Residency& home, int n_extra) {
   Residency out = home;
   std::vector<int> copies(popularity.size(), 1);
-  std::vector<double> share(popularity.begin(), popularity.end());  // [expert] of each of its copies
+  std::vector<double> share = popularity;  // [expert] of each of its copies
   std::vector<int> room(static_cast<std::size_t>(home.gpus), n_extra);
   std::vector<std::vector<int>> held(room.size());  // [GPU] experts, in order
   for (int e = 0; e < home.experts(); ++e) {
@@ -61,8 +68,6 @@ Residency lina_replicate(std::span<const double> popularity, const Residency& ho
   }
   return out;
 }
-
-namespace {
 
 constexpr KeyTable kLinaKeys({
     {"n_extra", key::whole(), key::is(8), "Experts brought to a GPU per layer."},

@@ -1,13 +1,37 @@
-#include "policies/per_step/ultraep.h"
-
+// UltraEP: in every layer of every step, hot experts are copied inside their NVLink domain by the loads as they are.
+//   Models : once the routing is known, GPUs tell each other the loads and a threshold is bisected: the lowest to which the
+//            domain's GPUs can be brought when those above it, the fullest first, hand tokens of their hottest
+//            experts to the GPU with most room that has a free slot. Slots are one set for all layers. Weights move over the
+//            domain's links from the expert's home, from 6 copies on through relays (as many as the root of the copies, at
+//            most 8); tokens leave when weights have arrived. Tokens on a GPU that holds a copy keep to it. A domain is a
+//            node of the cluster.
+//   Ignores: that relays pass weights on in chunks behind the source (both ports are counted as if at once); weights
+//            over the SMs instead of copy engines; reroute kernels; the counts by GPU of the all-gather (an all-reduce of
+//            counts is priced).
+//   Source : Dots-Infra/UltraEP at 26c6155 (README, docs/blog_v1.md, csrc/kernels/placement.cu), arXiv 2606.04101; behaviour only.
+//            Planning: within 100 us for 64 GPUs (blog). The search begins 1 % above the mean (QUOTA_ORACLE_EPS). A copy has
+//            at least the excess over the GPUs that could take it, as the kernel has it; the README's
+//            QUOTA_MIN_TOKENS_PER_REPLICA of 1024, which the kernel does not look at, is min_tokens. UltraEP is for prefill:
+//            steps of fewer than `prefill_tokens` a GPU are left alone, a judgement.
+//   Valid  : cases done by hand (tests/policies/ultraep_test.cpp); on skewed loads 1.01 to 1.04 of the mean are published, of
+//            1.30 to 4.01 before.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "policies/registry.h"
 
 namespace epsim {
 namespace {
+
+struct QuotaOptions {
+  int slots;                // copies on a GPU
+  std::int64_t min_tokens;  // of a copy; 0: the excess at hand over the GPUs that could take it
+  double tolerance;         // above the mean, where the search begins
+};
 
 struct Handed {
   int expert, gpu;
@@ -18,7 +42,7 @@ struct Handed {
 class QuotaPlanner {
  public:
   QuotaPlanner(const std::vector<std::int64_t>& tokens, const Residency& home, int first, int gpus,
-               const UltraEpOptions& options)
+               const QuotaOptions& options)
       : tokens_(tokens), first_(first), options_(options), load_(at(gpus), 0), experts_(at(gpus)) {
     for (int e = 0; e < home.experts(); ++e) {
       const int g = home.home_of(e) - first;
@@ -108,7 +132,7 @@ class QuotaPlanner {
 
   const std::vector<std::int64_t>& tokens_;  // [expert]
   int first_;
-  UltraEpOptions options_;
+  QuotaOptions options_;
   std::vector<std::int64_t> load_;         // [GPU of the domain]
   std::vector<std::vector<int>> experts_;  // [GPU of the domain], the hottest first
   std::vector<int> order_;                 // the fullest GPU first
@@ -118,9 +142,8 @@ class QuotaPlanner {
   std::vector<Handed> handed_;
 };
 
-}  // namespace
-
-std::vector<ExpertCopy> ultraep_fan_out(int expert, const std::vector<int>& to) {
+// Who sends an expert's weights to GPUs `to`: itself below 6, else relays among them.
+std::vector<ExpertCopy> fan_out(int expert, const std::vector<int>& to) {
   constexpr std::size_t kFromHere = 6, kMostRelays = 8;
   const std::size_t copies = to.size();
   const std::size_t relays =
@@ -135,41 +158,13 @@ std::vector<ExpertCopy> ultraep_fan_out(int expert, const std::vector<int>& to) 
   return out;
 }
 
-StepDecision ultraep_decide(const RequestMatrix& requests, const Residency& home, const UltraEpOptions& options) {
-  StepDecision out = all_at_home(requests, home);
-  out.planned = requests.total() / requests.top_k >= options.prefill_tokens * home.gpus;
-  std::vector<std::int64_t> tokens;
-  for (int e = 0; e < home.experts(); ++e) {
-    tokens.push_back(requests.of_expert(e));
-  }
-  for (int first = 0; out.planned && first < home.gpus; first += home.gpus_per_node) {
-    const int gpus = std::min(home.gpus_per_node, home.gpus - first);
-    for (const Handed& h : QuotaPlanner(tokens, home, first, gpus, options).plan()) {
-      hand_over(out, home, h.expert, h.gpu, h.tokens);
-    }
-  }
-  settle_copies(out);
-  std::vector<std::vector<int>> to(tokens.size());
-  for (const ExpertCopy& copy : out.copies) {
-    to[static_cast<std::size_t>(copy.expert)].push_back(copy.gpu);
-  }
-  out.copies.clear();
-  for (int e = 0; e < home.experts(); ++e) {
-    const std::vector<ExpertCopy> copies = ultraep_fan_out(e, to[static_cast<std::size_t>(e)]);
-    out.copies.insert(out.copies.end(), copies.begin(), copies.end());
-  }
-  return out;
-}
-
-namespace {
-
 constexpr KeyTable kUltraEpKeys({
-    {"slots", key::whole(Bound::kPositive), key::is(UltraEpOptions{}.slots),
+    {"slots", key::whole(Bound::kPositive), key::is(2),  // the README's example
      "Copies on a GPU; one set for all layers."},
-    {"min_tokens", key::whole(), key::is(UltraEpOptions{}.min_tokens),
+    {"min_tokens", key::whole(), key::is(0),
      "Fewest tokens of a copy; 0: the excess over the GPUs that could take it."},
     kPrefillTokensKey,
-    {"tolerance", key::number(), key::is(UltraEpOptions{}.tolerance), "Load over the mean that is good enough."},
+    {"tolerance", key::number(), key::is(0.01), "Load over the mean that is good enough."},
     {"planning_time", key::time(), key::is(Seconds(100e-6)),
      "From the loads to the plan, on the GPU: its authors' bound."},
 });
@@ -179,23 +174,52 @@ class UltraEp final : public StepPolicy {
   explicit UltraEp(ConfigReader& in)
       : options_{.slots = in.read<int>(kUltraEpKeys["slots"]),
                  .min_tokens = in.read<std::int64_t>(kUltraEpKeys["min_tokens"]),
-                 .prefill_tokens = in.read<std::int64_t>(kUltraEpKeys["prefill_tokens"]),
-                 .tolerance = in.read<double>(kUltraEpKeys["tolerance"])} {
+                 .tolerance = in.read<double>(kUltraEpKeys["tolerance"])},
+        prefill_tokens_(in.read<std::int64_t>(kPrefillTokensKey)) {
     in.preset(kUltraEpKeys["planning_time"]);
   }
   StepDecision decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const override {
-    return ultraep_decide(requests, home, options_);
+    StepDecision out = all_at_home(requests, home);
+    out.planned = requests.total() / requests.top_k >= prefill_tokens_ * home.gpus;
+    if (out.planned) {
+      balance(requests, home, out);
+    }
+    settle_copies(out);
+    std::vector<std::vector<int>> to(static_cast<std::size_t>(home.experts()));
+    for (const ExpertCopy& copy : out.copies) {
+      to[static_cast<std::size_t>(copy.expert)].push_back(copy.gpu);
+    }
+    out.copies.clear();
+    for (int e = 0; e < home.experts(); ++e) {
+      const std::vector<ExpertCopy> copies = fan_out(e, to[static_cast<std::size_t>(e)]);
+      out.copies.insert(out.copies.end(), copies.begin(), copies.end());
+    }
+    return out;
   }
   ExecutionProfile profile() const override {
     return {.tells = ExecutionProfile::Tells::kCounts,
             .plans_before_dispatch = true,
             .copies_before_dispatch = true,
-            .least_tokens = options_.prefill_tokens,
+            .least_tokens = prefill_tokens_,
             .slots = options_.slots};
   }
 
  private:
-  UltraEpOptions options_;
+  void balance(const RequestMatrix& requests, const Residency& home, StepDecision& out) const {
+    std::vector<std::int64_t> tokens;
+    for (int e = 0; e < home.experts(); ++e) {
+      tokens.push_back(requests.of_expert(e));
+    }
+    for (int first = 0; first < home.gpus; first += home.gpus_per_node) {
+      const int gpus = std::min(home.gpus_per_node, home.gpus - first);
+      for (const Handed& h : QuotaPlanner(tokens, home, first, gpus, options_).plan()) {
+        hand_over(out, home, h.expert, h.gpu, h.tokens);
+      }
+    }
+  }
+
+  QuotaOptions options_;
+  std::int64_t prefill_tokens_;
 };
 
 }  // namespace

@@ -1,7 +1,17 @@
-#include "policies/per_step/waterfill.h"
-
+// Waterfill: the shared expert's tokens, which every GPU would compute where they live, go to GPUs with few routed ones.
+//   Models : the shared expert as one more routed expert with a copy on every GPU. A waterline H = (all GPUs' loads + all
+//            tokens) / GPUs, rounded up; each token draws a GPU with chance in proportion to max(H - load, 0), a tenth
+//            more for its own. A GPU's load is its routed assignments plus the tokens that live on it, added up over all
+//            GPUs; with own_counts, which SGLang does where experts were placed by an initial recording, each GPU
+//            goes by the routed assignments of its own tokens alone. Without own_counts a token chooses among its own GPU and
+//            those that it visits anyway, unless no load is above H. GPUs of fewer than 64 tokens keep theirs.
+//            Shares are expectations: of a GPU's chance given that the token visits it, others as they are on average.
+//   Ignores: the drawing itself; which copy of a routed expert is the nearest (copies share evenly).
+//   Source : SGLang, `--enable-deepep-waterfill` (PR 20089, 19290): layers/moe/deepep_waterfill.py at 0389b97; behaviour only.
+//   Valid  : cases done by hand (tests/policies/waterfill_test.cpp); gains beside measured ones in experiments/eplb-measured.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <numeric>
 #include <vector>
 
@@ -11,17 +21,19 @@ namespace epsim {
 namespace {
 
 constexpr double kOwnPreference = 11.0 / 10.0;
+constexpr std::int64_t kFewTokens = 64;  // of a GPU, below which it keeps them
 
+// Where each GPU's tokens have their shared expert, given who computes the routed ones.
 class WaterLine {
  public:
-  WaterLine(const RequestMatrix& requests, const TokenAssignment& routed, const WaterfillOptions& options)
-      : requests_(requests), routed_(routed), options_(options), all_(sum_up()) {}
+  WaterLine(const RequestMatrix& requests, const TokenAssignment& routed, bool own_counts)
+      : requests_(requests), routed_(routed), own_counts_(own_counts), all_(sum_up()) {}
 
   SharedDispatch shares() const {
-    SharedDispatch out{std::vector<double>(at(gpus()) * at(gpus()), 0.0), !options_.own_counts && !all_.under_water};
+    SharedDispatch out{std::vector<double>(at(gpus()) * at(gpus()), 0.0), !own_counts_ && !all_.under_water};
     for (int s = 0; s < gpus(); ++s) {
       double* row = out.share.data() + at(s) * at(gpus());
-      if (requests_.tokens_of(s) < std::max<std::int64_t>(options_.min_tokens, 1)) {
+      if (requests_.tokens_of(s) < kFewTokens) {
         row[s] = 1.0;
       } else {
         fill(s, out.only_visited, row);
@@ -80,8 +92,7 @@ class WaterLine {
 
   void fill(int source, bool only_visited, double* row) const {
     const Own mine = own(source);
-    const Loads loads =
-        options_.own_counts ? with_line(mine.rows, static_cast<double>(requests_.tokens_of(source))) : all_;
+    const Loads loads = own_counts_ ? with_line(mine.rows, static_cast<double>(requests_.tokens_of(source))) : all_;
     std::vector<double> slack(at(gpus())), visits(at(gpus()), 1.0);
     double expected = 0, none = 1.0;
     for (int g = 0; g < gpus(); ++g) {
@@ -104,7 +115,7 @@ class WaterLine {
 
   const RequestMatrix& requests_;
   const TokenAssignment& routed_;
-  WaterfillOptions options_;
+  bool own_counts_;
   Loads all_;
 };
 
@@ -115,14 +126,14 @@ constexpr KeyTable kWaterfillKeys({
 
 class Waterfill final : public StepPolicy {
  public:
-  explicit Waterfill(ConfigReader& in) : options_{.own_counts = in.read<bool>(kWaterfillKeys["own_counts"])} {}
+  explicit Waterfill(ConfigReader& in) : own_counts_(in.read<bool>(kWaterfillKeys["own_counts"])) {}
   StepDecision decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const override {
     StepDecision out{.tokens = even_split(requests, home), .copies = {}};
-    out.shared = waterfill_shares(requests, out.tokens, options_);
+    out.shared = WaterLine(requests, out.tokens, own_counts_).shares();
     return out;
   }
   ExecutionProfile profile() const override {
-    return {.tells = options_.own_counts ? ExecutionProfile::Tells::kNothing : ExecutionProfile::Tells::kCounts,
+    return {.tells = own_counts_ ? ExecutionProfile::Tells::kNothing : ExecutionProfile::Tells::kCounts,
             .plans_before_dispatch = true,
             .starts_from_copies = true,
             .draws_copies = true,
@@ -130,15 +141,10 @@ class Waterfill final : public StepPolicy {
   }
 
  private:
-  WaterfillOptions options_;
+  bool own_counts_;
 };
 
 }  // namespace
-
-SharedDispatch waterfill_shares(const RequestMatrix& requests, const TokenAssignment& routed,
-                                const WaterfillOptions& options) {
-  return WaterLine(requests, routed, options).shares();
-}
 
 extern const StepPolicyEntry kWaterfill{
     {"waterfill", "The shared expert's tokens go to the lighter GPUs: SGLang's `--enable-deepep-waterfill`.",

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <vector>
 
-#include "policies/per_step/lplb.h"
 #include "sim/core/rng.h"
+#include "tests/policies/support.h"
 #include "tests/support/residency.h"
 
 using epsim::RequestMatrix;
@@ -73,7 +73,7 @@ TEST_CASE("LPLB: the fullest GPU is as light as GLPK's optimum of the linear pro
     for (std::int64_t& count : requests.count) {
       count = static_cast<std::int64_t>(random.lognormal(3, 1.5));
     }
-    const TokenAssignment tokens = epsim::lplb_assign(requests, held);
+    const TokenAssignment tokens = epsim::test::step_policy("lplb")->decide(requests, requests, held).tokens;
     std::int64_t fullest = 0;
     for (int g = 0; g < gpus; ++g) {
       fullest = std::max(fullest, tokens.of_gpu(g));

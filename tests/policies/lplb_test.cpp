@@ -1,12 +1,11 @@
 // LPLB against the bound that every set of GPUs gives: what has all its copies inside the set, spread over the set. By
 // the max-flow min-cut theorem the largest of these bounds is the optimum of the linear programme.
-#include "policies/per_step/lplb.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
 #include "sim/core/rng.h"
+#include "tests/policies/support.h"
 #include "tests/support/residency.h"
 
 using epsim::RequestMatrix;
@@ -14,6 +13,10 @@ using epsim::Residency;
 using epsim::TokenAssignment;
 
 namespace {
+
+TokenAssignment assign(const RequestMatrix& requests, const Residency& held) {
+  return epsim::test::step_policy("lplb")->decide(requests, requests, held).tokens;
+}
 
 std::int64_t fullest(const TokenAssignment& tokens) {
   std::int64_t most = 0;
@@ -52,7 +55,7 @@ TEST_CASE("LPLB: two copies take what brings their GPUs level") {
   requests.at(0, 0) = 60;
   requests.at(0, 1) = 30;
   requests.at(1, 2) = 10;
-  const TokenAssignment tokens = epsim::lplb_assign(requests, held);
+  const TokenAssignment tokens = assign(requests, held);
   CHECK(tokens.at(0, 0) == 40);
   CHECK(tokens.at(1, 0) == 20);
   CHECK(tokens.at(1, 1) == 30);
@@ -68,7 +71,7 @@ TEST_CASE("LPLB: room is made along a chain of copies") {
   RequestMatrix requests(3, 2);
   requests.at(0, 0) = 90;
   requests.at(1, 1) = 30;
-  const TokenAssignment tokens = epsim::lplb_assign(requests, held);
+  const TokenAssignment tokens = assign(requests, held);
   CHECK(tokens.of_gpu(0) == 45);
   CHECK(tokens.of_gpu(1) == 45);
   CHECK(tokens.at(2, 1) == 30);
@@ -86,7 +89,7 @@ TEST_CASE("LPLB reaches the optimum of the linear programme to the token, and no
     for (std::int64_t& count : requests.count) {
       count = static_cast<std::int64_t>(random.lognormal(3, 1.5));
     }
-    const TokenAssignment tokens = epsim::lplb_assign(requests, held);
+    const TokenAssignment tokens = assign(requests, held);
     CAPTURE(index);
     CHECK(fullest(tokens) == optimum(requests, held));
     for (int e = 0; e < experts; ++e) {

@@ -3,11 +3,10 @@
 
 #include <algorithm>
 
-#include "policies/per_step/fastermoe.h"
 #include "policies/per_step/harmoeny.h"
 #include "policies/per_step/least_loaded_ep.h"
-#include "policies/per_step/lina.h"
 #include "sim/core/rng.h"
+#include "tests/policies/support.h"
 #include "tests/support/residency.h"
 
 using epsim::LeastLoadedPlan;
@@ -113,48 +112,53 @@ TEST_CASE("least-loaded EP: a home that is full without the expert gives all of 
 }
 
 TEST_CASE("FasterMoE: shadowing stops where a broadcast costs more than it saves") {
-  // Hidden 1, alpha 1, one byte, 4 flop/s, 1 B/s: compute 1 s and sending 1 s a token, a broadcast 2 s. A step of B
-  // tokens takes 7 B. 10: 70 s. Shadow it: 7 x 5 + 2 = 37. The next too: 7 x 4 + 4 = 32. Then 7 x 4 + 6 = 34: no.
-  const epsim::FasterMoeOptions unit{.hidden = 1,
-                                     .alpha = 1,
-                                     .element_bytes = 1,
-                                     .network = epsim::BytesPerSecond(1),
-                                     .compute = epsim::FlopsPerSecond(4)};
-  const std::vector<std::int64_t> tokens = {4, 10, 4, 5};
-  CHECK(epsim::fastermoe_shadows(tokens, unit) == std::vector<int>{1, 3});
-  const std::vector<std::int64_t> even = {5, 5, 5};
-  CHECK(epsim::fastermoe_shadows(even, unit).empty());
-  const std::vector<std::int64_t> alone = {5};
-  CHECK(epsim::fastermoe_shadows(alone, unit).empty());
-  // Hidden 4, two bytes, computing next to free: a token takes 4 x 8 s on its way there and back, an expert's two matrices
-  // 2 x 32 s.
-  epsim::FasterMoeOptions four = unit;
-  four.hidden = 4;
-  four.element_bytes = 2;
-  four.compute = epsim::FlopsPerSecond(1e9);
-  CHECK(epsim::fastermoe_shadows(std::vector<std::int64_t>{6, 5}, four).empty());                 // saves 32 s
-  CHECK(epsim::fastermoe_shadows(std::vector<std::int64_t>{8, 5}, four) == std::vector<int>{0});  // saves 96 s
+  // The experts copied to the second GPU when all are at home on the first.
+  const auto shadows = [](const std::string& options, const std::vector<std::int64_t>& tokens) {
+    RequestMatrix requests(2, static_cast<int>(tokens.size()));
+    std::copy(tokens.begin(), tokens.end(), requests.count.begin());
+    const Residency home(std::vector<int>(tokens.size(), 0), 2);
+    std::vector<int> out;
+    for (const epsim::ExpertCopy& copy :
+         epsim::test::step_policy("fastermoe", options)->decide(requests, requests, home).copies) {
+      CHECK(copy.gpu == 1);
+      out.push_back(copy.expert);
+    }
+    return out;
+  };
+  // Hidden 1, an expert twice as wide, four bytes, 8 flop/s, 4 B/s: compute 1 s and sending 1 s a token, a broadcast
+  // 4 s. A step of B tokens takes 7 B. 10: 70 s. Shadow it: 7 x 5 + 4 = 39. The next too: 7 x 4 + 8 = 36. Then
+  // 7 x 4 + 12 = 40: no.
+  const std::string unit = "{hidden: 1, compute: 8F/s, network: 4B/s}";
+  CHECK(shadows(unit, {4, 10, 4, 5}) == std::vector<int>{1, 3});
+  CHECK(shadows(unit, {5, 5, 5}).empty());
+  CHECK(shadows(unit, {5}).empty());
+  // Hidden 4, computing next to free: a token takes 4 x 4 s on its way there and back, an expert's two matrices 2 x 32 s.
+  const std::string four = "{hidden: 4, compute: 1PF/s, network: 4B/s}";
+  CHECK(shadows(four, {8, 5}).empty());                  // saves 48 s
+  CHECK(shadows(four, {10, 5}) == std::vector<int>{0});  // saves 80 s
 }
 
 TEST_CASE("Lina: copies follow popularity, each GPU gets N, and the tokens split evenly") {
   // Experts 0 1 | 2 3 on two GPUs, one extra each. Expert 0 (9) -> GPU 1; then 9/2 is still most, but GPU 0 has it at
   // home, so the next is expert 3 (3) -> GPU 0.
-  const std::vector<double> popularity = {9, 1, 2, 3};
-  const Residency home = epsim::test::contiguous(4, 2);
-  const Residency next = epsim::lina_replicate(popularity, home, 1);
-  CHECK(next.holds(0, 1));
-  CHECK(next.holds(3, 0));
-  CHECK(epsim::test::extras(next, 0) == 1);
-  CHECK(epsim::test::extras(next, 1) == 1);
-  RequestMatrix requests(2, 4);
+  RequestMatrix predicted(2, 4), requests(2, 4);
+  predicted.count = {9, 1, 0, 0, 0, 0, 2, 3};
   requests.at(1, 0) = 9;
   requests.at(0, 3) = 4;
-  const TokenAssignment split = epsim::even_split(requests, next);
-  CHECK(split.at(0, 0) == 5);  // the odd token goes to the lower GPU
-  CHECK(split.at(1, 0) == 4);
-  CHECK(split.at(0, 3) == 2);
+  const Residency home = epsim::test::contiguous(4, 2);
+  const epsim::StepDecision next = epsim::test::step_policy("lina", "{n_extra: 1}")->decide(requests, predicted, home);
+  REQUIRE(next.copies.size() == 2);
+  CHECK(next.copies[0].expert == 0);
+  CHECK(next.copies[0].gpu == 1);
+  CHECK(next.copies[1].expert == 3);
+  CHECK(next.copies[1].gpu == 0);
+  CHECK(next.tokens.at(0, 0) == 5);  // the odd token goes to the lower GPU
+  CHECK(next.tokens.at(1, 0) == 4);
+  CHECK(next.tokens.at(0, 3) == 2);
   // More room than experts: every GPU holds everything, and no more.
-  CHECK(epsim::test::extras(epsim::lina_replicate(popularity, home, 9), 0) == 2);
+  const auto roomy = epsim::test::step_policy("lina", "{n_extra: 9}");
+  CHECK(roomy->decide(requests, predicted, home).copies.size() == 4);
+  CHECK(roomy->decide(requests, predicted, home).most_extra == 2);
   // Nothing predicted, nothing copied.
-  CHECK(epsim::lina_replicate(std::vector<double>(popularity.size(), 0.0), home, 9).resident == home.resident);
+  CHECK(roomy->decide(requests, RequestMatrix(2, 4), home).copies.empty());
 }

@@ -1,17 +1,31 @@
 // UltraEP by hand. Source: Dots-Infra/UltraEP, csrc/kernels/placement.cu.
-#include "policies/per_step/ultraep.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <vector>
 
 #include "sim/core/rng.h"
+#include "tests/policies/support.h"
 #include "tests/support/residency.h"
 
 using epsim::RequestMatrix;
 using epsim::Residency;
 using epsim::StepDecision;
+
+namespace {
+
+StepDecision decide(const RequestMatrix& requests, const Residency& home, const std::string& options = "{}") {
+  return epsim::test::step_policy("ultraep", options)->decide(requests, requests, home);
+}
+
+// Of the first of several experts, one on each GPU, that alone has tokens: every other GPU gets one.
+std::vector<epsim::ExpertCopy> copies_of_one(int copies) {
+  RequestMatrix requests(copies + 1, copies + 1);
+  requests.at(0, 0) = 10000 * (copies + 1);
+  return decide(requests, epsim::test::contiguous(copies + 1, copies + 1)).copies;
+}
+
+}  // namespace
 
 TEST_CASE("UltraEP: the fullest GPU hands its hottest expert to the GPU with most room") {
   // Loads 9000, 1000, 2000 on three GPUs; mean 4000, 1 % above: 4040. GPU 0 is 4960 over: 3040 fit on GPU 1 and the
@@ -21,7 +35,7 @@ TEST_CASE("UltraEP: the fullest GPU hands its hottest expert to the GPU with mos
   requests.at(0, 0) = 9000;
   requests.at(1, 1) = 1000;
   requests.at(2, 2) = 2000;
-  const StepDecision d = epsim::ultraep_decide(requests, home, {});
+  const StepDecision d = decide(requests, home);
   CHECK(d.tokens.at(0, 0) == 4040);
   CHECK(d.tokens.at(1, 0) == 3040);
   CHECK(d.tokens.at(2, 0) == 1920);
@@ -29,10 +43,10 @@ TEST_CASE("UltraEP: the fullest GPU hands its hottest expert to the GPU with mos
   CHECK(d.copies[0].from == -1);
   CHECK(d.most_extra == 1);
   // No copy of 6000 tokens leaves GPU 0 the fuller: nothing is handed over.
-  const StepDecision coarse = epsim::ultraep_decide(requests, home, {.min_tokens = 6000});
+  const StepDecision coarse = decide(requests, home, "{min_tokens: 6000}");
   CHECK(coarse.tokens.at(0, 0) == 9000);
   CHECK(coarse.copies.empty());
-  const StepDecision decode = epsim::ultraep_decide(requests, home, {.prefill_tokens = 4001});
+  const StepDecision decode = decide(requests, home, "{prefill_tokens: 4001}");
   CHECK(!decode.planned);
   CHECK(decode.tokens.at(0, 0) == 9000);
 }
@@ -43,7 +57,7 @@ TEST_CASE("UltraEP: weights stay inside the NVLink domain") {
   home.gpus_per_node = 2;
   RequestMatrix requests(4, 4);
   requests.at(3, 0) = 8000;
-  const StepDecision d = epsim::ultraep_decide(requests, home, {});
+  const StepDecision d = decide(requests, home);
   CHECK(d.tokens.at(0, 0) == 4040);  // 1 % above the domain's mean
   CHECK(d.tokens.at(1, 0) == 3960);
   CHECK(d.tokens.of_gpu(2) + d.tokens.of_gpu(3) == 0);
@@ -51,7 +65,7 @@ TEST_CASE("UltraEP: weights stay inside the NVLink domain") {
 
 TEST_CASE("UltraEP: an expert of many copies goes through relays") {
   // The blog's figure: nine copies, three relays, each for two more.
-  const auto copies = epsim::ultraep_fan_out(7, {1, 2, 3, 4, 5, 6, 7, 8, 9});
+  const auto copies = copies_of_one(9);
   REQUIRE(copies.size() == 9);
   int from_home = 0;
   for (const epsim::ExpertCopy& copy : copies) {
@@ -60,9 +74,11 @@ TEST_CASE("UltraEP: an expert of many copies goes through relays") {
   CHECK(from_home == 3);
   CHECK(copies[1].from == 1);
   CHECK(copies[5].from == 4);
-  CHECK(epsim::ultraep_fan_out(7, {1, 2, 3, 4, 5})[4].from == -1);
+  const auto five = copies_of_one(5);
+  REQUIRE(five.size() == 5);
+  CHECK(five[4].from == -1);
   // From six copies on through relays: the square root of six, rounded up.
-  const auto six = epsim::ultraep_fan_out(7, {1, 2, 3, 4, 5, 6});
+  const auto six = copies_of_one(6);
   CHECK(std::count_if(six.begin(), six.end(), [](const epsim::ExpertCopy& copy) { return copy.from == -1; }) == 3);
 }
 
@@ -81,7 +97,7 @@ TEST_CASE("UltraEP: skewed prefill loads come within its authors' 1.04 of the me
       }
     }
     const double before = epsim::imbalance(local_or_home(requests, home));
-    const StepDecision d = epsim::ultraep_decide(requests, home, {});
+    const StepDecision d = decide(requests, home);
     CHECK(before > 1.3);
     CHECK(epsim::imbalance(d.tokens) < 1.04);
     CHECK(d.most_extra <= 2);

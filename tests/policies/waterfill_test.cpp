@@ -1,16 +1,13 @@
 // Waterfill by hand. Source: SGLang, layers/moe/deepep_waterfill.py at 0389b97.
-#include "policies/per_step/waterfill.h"
-
 #include <doctest/doctest.h>
 
 #include <numeric>
 
+#include "tests/policies/support.h"
 #include "tests/support/residency.h"
 
 using epsim::RequestMatrix;
-using epsim::Residency;
 using epsim::SharedDispatch;
-using epsim::TokenAssignment;
 
 namespace {
 
@@ -24,8 +21,10 @@ RequestMatrix two_gpus(std::int64_t hot) {
   return out;
 }
 
-SharedDispatch shares_of(const RequestMatrix& requests, const epsim::WaterfillOptions& options) {
-  return epsim::waterfill_shares(requests, even_split(requests, epsim::test::contiguous(2, 2)), options);
+// With an expert on each GPU.
+SharedDispatch shares_of(const RequestMatrix& requests, const std::string& options = "{}") {
+  const auto policy = epsim::test::step_policy("waterfill", options);
+  return policy->decide(requests, requests, epsim::test::contiguous(requests.gpus, requests.gpus)).shared;
 }
 
 }  // namespace
@@ -33,7 +32,7 @@ SharedDispatch shares_of(const RequestMatrix& requests, const epsim::WaterfillOp
 TEST_CASE("Waterfill: shared rows go by the room under the line, a tenth more to the own GPU") {
   // Loads with the tokens that live there: 160 + 100, 40 + 100. H = (400 + 200) / 2 = 300: slacks 40 and 160; no load is
   // above H, so that any GPU may be chosen. From GPU 0: 40 against 160 / 1.1; from GPU 1: 40 / 1.1 against 160.
-  const SharedDispatch all = shares_of(two_gpus(80), {});
+  const SharedDispatch all = shares_of(two_gpus(80));
   CHECK(!all.only_visited);
   CHECK(all.share[0] == doctest::Approx(40 / (40 + 160 / 1.1)));
   CHECK(all.share[1] == doctest::Approx(160 / 1.1 / (40 + 160 / 1.1)));
@@ -47,8 +46,7 @@ TEST_CASE("Waterfill: with a load above the line tokens choose among GPUs that t
     requests.at(g, 0) = 100;
   }
   // Loads 300 + 100, 100, 100; H = (600 + 300) / 3 = 300: GPU 0 is above, slacks 0, 200, 200.
-  const SharedDispatch shared =
-      epsim::waterfill_shares(requests, even_split(requests, epsim::test::contiguous(3, 3)), {});
+  const SharedDispatch shared = shares_of(requests);
   CHECK(shared.only_visited);
   // GPU 0's tokens visit GPU 0 alone and stay; those of GPU 1 visit it and 0, where there is no room.
   CHECK(shared.share[0] == 1.0);
@@ -58,7 +56,7 @@ TEST_CASE("Waterfill: with a load above the line tokens choose among GPUs that t
 
 TEST_CASE("Waterfill with own counts: each GPU fills up by its own tokens, and may choose any") {
   // Of GPU 0's 100 tokens 80 go to GPU 0: H = (100 + 100) / 2 = 100, slacks 20 and 80.
-  const SharedDispatch own = shares_of(two_gpus(80), {.own_counts = true});
+  const SharedDispatch own = shares_of(two_gpus(80), "{own_counts: true}");
   CHECK(!own.only_visited);
   CHECK(own.share[0] == doctest::Approx(20 / (20 + 80 / 1.1)));
   CHECK(own.share[3] == doctest::Approx(80 / (80 + 20 / 1.1)));
@@ -68,7 +66,7 @@ TEST_CASE("Waterfill: few tokens stay where they live; every token has one place
   RequestMatrix few = two_gpus(80);
   few.at(0, 0) = 60;
   few.at(0, 1) = 3;  // 63 tokens
-  const SharedDispatch shared = shares_of(few, {});
+  const SharedDispatch shared = shares_of(few);
   CHECK(shared.share[0] == 1.0);
   CHECK(shared.share[3] < 1.0);
   CHECK(std::accumulate(shared.share.begin(), shared.share.end(), 0.0) == doctest::Approx(2.0));
