@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "policies/registry.h"
 #include "policies/step_policy.h"
@@ -12,7 +14,7 @@ namespace {
 class LeastLoadedPlanner {
  public:
   LeastLoadedPlanner(const RequestMatrix& requests, const Residency& home, const LeastLoadedOptions& options)
-      : home_(home), options_(options), out_{TokenAssignment(home.gpus, home.experts()), {}} {
+      : home_(home), options_(options), out_(home.gpus, home.experts()) {
     const std::int64_t mean = requests.total() / home.gpus;
     const double capacity =
         mean > 0 ? options.capacity_factor * static_cast<double>(mean) : static_cast<double>(requests.total());
@@ -24,7 +26,7 @@ class LeastLoadedPlanner {
     }
   }
 
-  LeastLoadedPlan plan() {
+  TokenAssignment plan() {
     std::vector<int> order(tokens_.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return tokens_of(a) > tokens_of(b); });
@@ -40,11 +42,8 @@ class LeastLoadedPlanner {
   std::int64_t room(int gpu) { return capacity_ - expected(gpu); }
 
   void assign(int expert, int gpu, std::int64_t tokens) {
-    out_.tokens.at(gpu, expert) += tokens;
+    out_.at(gpu, expert) += tokens;
     expected(gpu) += tokens;
-    if (gpu != home_.home_of(expert)) {
-      out_.transfers.push_back({expert, home_.home_of(expert), gpu, tokens});
-    }
   }
 
   void place(int expert) {
@@ -103,19 +102,16 @@ class LeastLoadedPlanner {
   std::int64_t capacity_ = 0;
   std::vector<std::int64_t> tokens_;    // [expert]
   std::vector<std::int64_t> expected_;  // [GPU] assigned so far, and native experts still to come
-  LeastLoadedPlan out_;
+  TokenAssignment out_;
 };
 
 }  // namespace
 
-LeastLoadedPlan least_loaded_plan(const RequestMatrix& requests, const Residency& home,
-                                  const LeastLoadedOptions& options) {
-  TokenAssignment at_home(home.gpus, home.experts());
-  for (int e = 0; e < home.experts(); ++e) {
-    at_home.at(home.home_of(e), e) = requests.of_expert(e);
-  }
+TokenAssignment least_loaded_assign(const RequestMatrix& requests, const Residency& home,
+                                    const LeastLoadedOptions& options) {
+  TokenAssignment at_home = all_at_home(requests, home).tokens;
   if (imbalance(at_home) <= options.min_imbalance) {
-    return {std::move(at_home), {}};
+    return at_home;
   }
   return LeastLoadedPlanner(requests, home, options).plan();
 }
@@ -137,7 +133,7 @@ class LeastLoaded final : public StepPolicy {
                  .min_chunk = in.read<std::int64_t>(kLeastLoadedEpKeys["min_chunk"]),
                  .min_imbalance = in.read<double>(kLeastLoadedEpKeys["min_imbalance"])} {}
   StepDecision decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const override {
-    return with_needed_copies(home, least_loaded_plan(requests, home, options_).tokens);
+    return with_needed_copies(home, least_loaded_assign(requests, home, options_));
   }
   ExecutionProfile profile() const override { return {.plans_before_dispatch = true, .copies_on_demand = true}; }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "policies/residency.h"
 
@@ -15,18 +14,7 @@ struct LeastLoadedOptions {
   double min_imbalance = 1.3;     // max / mean below or at which everything stays at home; <= 1 plans always
 };
 
-// An expert's weights sent to a helper for this step.
-struct WeightTransfer {
-  int expert = 0, from = 0, to = 0;
-  std::int64_t tokens = 0;  // that the helper computes
-};
-
-struct LeastLoadedPlan {
-  TokenAssignment tokens;
-  std::vector<WeightTransfer> transfers;
-};
-
-LeastLoadedPlan least_loaded_plan(const RequestMatrix& requests, const Residency& home,
-                                  const LeastLoadedOptions& options);
+TokenAssignment least_loaded_assign(const RequestMatrix& requests, const Residency& home,
+                                    const LeastLoadedOptions& options);
 
 }  // namespace epsim
