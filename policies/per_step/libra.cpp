@@ -74,19 +74,25 @@ class LibraPlanner {
     if (static_cast<double>(load_[static_cast<std::size_t>(busiest)]) <= target_) {
       return false;
     }
+    const std::vector<int> hot =
+        candidates([&](int e) { return held_.home_of(e) == busiest ? remote_[static_cast<std::size_t>(e)] : 0; });
+    return std::any_of(hot.begin(), hot.end(), [&](int e) { return copy_to_lightest(e, busiest); });
+  }
+
+  // Experts by their remote load on the busiest GPU, most first; literal: none but the first.
+  template <class Remote>
+  std::vector<int> candidates(Remote remote) const {
     std::vector<int> hot;
     for (int e = 0; e < held_.experts(); ++e) {
-      if (held_.home_of(e) == busiest && remote_[static_cast<std::size_t>(e)] > 0) {
+      if (remote(e) > 0) {
         hot.push_back(e);
       }
     }
-    std::stable_sort(hot.begin(), hot.end(), [&](int a, int b) {
-      return remote_[static_cast<std::size_t>(a)] > remote_[static_cast<std::size_t>(b)];
-    });
+    std::stable_sort(hot.begin(), hot.end(), [&](int a, int b) { return remote(a) > remote(b); });
     if (options_.literal && hot.size() > 1) {
       hot.erase(hot.begin() + 1, hot.end());
     }
-    return std::any_of(hot.begin(), hot.end(), [&](int e) { return copy_to_lightest(e, busiest); });
+    return hot;
   }
 
   // The lightest GPU that could still take a copy of the expert; -1 when there is none.
@@ -118,18 +124,7 @@ class LibraPlanner {
   }
 
   bool relieve(int busiest, LibraRebalancer& loads) {
-    std::vector<int> hot;
-    for (int e = 0; e < held_.experts(); ++e) {
-      if (loads.remote(busiest, e) > 0) {
-        hot.push_back(e);
-      }
-    }
-    std::stable_sort(hot.begin(), hot.end(),
-                     [&](int a, int b) { return loads.remote(busiest, a) > loads.remote(busiest, b); });
-    if (options_.literal && hot.size() > 1) {
-      hot.erase(hot.begin() + 1, hot.end());
-    }
-    for (const int e : hot) {
+    for (const int e : candidates([&](int expert) { return loads.remote(busiest, expert); })) {
       const int to = lightest_for(e, [&](int g) { return loads.load(g); });
       const std::int64_t own = to < 0 ? 0 : requests_.at(to, e);
       if (to < 0 || loads.load(to) + std::max<std::int64_t>(own, 1) > static_cast<std::int64_t>(loads.target())) {
@@ -197,10 +192,10 @@ LibraRebalancer::LibraRebalancer(const RequestMatrix& requests, const Residency&
       held_(held),
       options_(options),
       target_(static_cast<double>(requests.total()) / held.gpus),
-      out_{local_or_home(requests, held)},
-      remote_(out_.tokens) {
+      out_(local_or_home(requests, held)),
+      remote_(out_) {
   for (int g = 0; g < held.gpus; ++g) {
-    load_.push_back(out_.tokens.of_gpu(g));
+    load_.push_back(out_.of_gpu(g));
     for (int e = 0; e < held.experts(); ++e) {
       if (held.holds(e, g)) {
         remote_.at(g, e) -= requests.at(g, e);
@@ -281,14 +276,11 @@ bool LibraRebalancer::transfer(int source, int expert) {
     return false;
   }
   move(source, target, expert, amount);
-  ++out_.transfers;
   return true;
 }
 
 void LibraRebalancer::move(int source, int target, int expert, std::int64_t amount) {
-  const int home = held_.home_of(expert);
-  out_.moved += source == home ? amount : target == home ? -amount : 0;
-  for (TokenAssignment* tokens : {&remote_, &out_.tokens}) {
+  for (TokenAssignment* tokens : {&remote_, &out_}) {
     tokens->at(source, expert) -= amount;
     tokens->at(target, expert) += amount;
   }
@@ -296,7 +288,7 @@ void LibraRebalancer::move(int source, int target, int expert, std::int64_t amou
   load_[static_cast<std::size_t>(target)] += amount;
 }
 
-LibraSharding libra_shard(const RequestMatrix& requests, const Residency& held, const LibraShardingOptions& options) {
+TokenAssignment libra_shard(const RequestMatrix& requests, const Residency& held, const LibraShardingOptions& options) {
   EPSIM_CHECK(requests.gpus == held.gpus && requests.experts == held.experts(), "requests and copies have one shape");
   LibraRebalancer rebalancer(requests, held, options);
   rebalancer.run();
@@ -359,8 +351,7 @@ class Libra final : public StepPolicy {
   StepDecision decide(const RequestMatrix& requests, const RequestMatrix& predicted,
                       const Residency& home) const override {
     const Residency held = libra_prefetch(predicted, home, prefetch_);
-    return with_copies_of(held,
-                          shards_ ? libra_shard(requests, held, sharding_).tokens : local_or_home(requests, held));
+    return with_copies_of(held, shards_ ? libra_shard(requests, held, sharding_) : local_or_home(requests, held));
   }
   ExecutionProfile profile() const override {
     const bool prefetches = prefetch_.n_extra > 0;

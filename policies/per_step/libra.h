@@ -57,12 +57,6 @@ struct LibraShardingOptions {
   bool cap_excess = false;   // move no more than the source has above the mean
 };
 
-struct LibraSharding {
-  TokenAssignment tokens;  // all tokens, [GPU][expert]
-  std::int64_t moved = 0;  // tokens that were sent elsewhere than to their expert's home
-  int transfers = 0;
-};
-
 // Algorithm 2 as it runs: the prefetcher lets it run on predicted requests to see what a further copy would bring.
 // `requests` and `held` must outlive it.
 class LibraRebalancer {
@@ -78,7 +72,7 @@ class LibraRebalancer {
   std::int64_t load(int gpu) const { return load_[static_cast<std::size_t>(gpu)]; }
   // Tokens from elsewhere that a GPU computes for an expert: the ones that can still move.
   std::int64_t remote(int gpu, int expert) const { return remote_.at(gpu, expert); }
-  LibraSharding take() { return std::move(out_); }
+  TokenAssignment take() { return std::move(out_); }
 
  private:
   bool pass();
@@ -90,14 +84,14 @@ class LibraRebalancer {
   const Residency& held_;
   LibraShardingOptions options_;
   double target_;
-  LibraSharding out_;
-  TokenAssignment remote_;  // the part of out_.tokens whose tokens live on another GPU
+  TokenAssignment out_;
+  TokenAssignment remote_;  // the part of out_ whose tokens live on another GPU
   std::vector<std::int64_t> load_;
   std::vector<std::uint8_t> tried_;
 };
 
 // Requests whose expert is resident where their token lives stay there; the others start at the expert's home and may
 // move to any GPU that holds it. Every token is computed exactly once.
-LibraSharding libra_shard(const RequestMatrix& requests, const Residency& held, const LibraShardingOptions& options);
+TokenAssignment libra_shard(const RequestMatrix& requests, const Residency& held, const LibraShardingOptions& options);
 
 }  // namespace epsim

@@ -55,7 +55,7 @@ inline double libra_imbalance(const RequestMatrix& truth, double accuracy, Libra
   const Residency home = contiguous(truth.experts, truth.gpus);
   const LibraPrefetchOptions options{.n_extra = 8, .n_local = 4, .literal = false, .relief = relief};
   const Residency held = libra_prefetch(accuracy < 1 ? predicted(truth, accuracy, index) : truth, home, options);
-  return imbalance(libra_shard(truth, held, {}).tokens);
+  return imbalance(libra_shard(truth, held, {}));
 }
 
 }  // namespace epsim::test
