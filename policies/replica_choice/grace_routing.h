@@ -14,14 +14,16 @@
 
 namespace epsim {
 
-// Loads per GPU that Eq. 3 predicts once copies serve: kConserving divides the load of each expert evenly over its
-// copies, which for GRACE's plans is Eq. 3 with W_p = W_r / (n + 1). kEq3Literal has W_p = W_max / (n + 1), as printed;
-// throws InputError for plans that Eq. 3 does not describe: copied experts must all have their original on one GPU, and
-// copies on the same other GPUs.
+// What a copy takes over (Eq. 3). kConserving: W_p = W_r / (n + 1), the replicated load spread over its instances, so
+// that the total stays. kEq3Literal: W_p = W_max / (n + 1), as printed.
 enum class Prediction { kConserving, kEq3Literal };
 template <>
 inline constexpr auto kNames<Prediction> = choice<Prediction>({{"conserving", Prediction::kConserving},
                                                                {"eq3_literal", Prediction::kEq3Literal}});
+
+// Loads per GPU that Eq. 3 predicts once copies serve: kConserving divides the load of each expert evenly over its
+// copies. kEq3Literal throws InputError for plans that Eq. 3 does not describe: copied experts must all have their
+// original on one GPU, and copies on the same other GPUs.
 std::vector<double> predicted_gpu_loads(const LayerPlan& layer, std::span<const double> loads, Prediction how);
 
 }  // namespace epsim

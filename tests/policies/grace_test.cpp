@@ -208,14 +208,14 @@ TEST_CASE("GRACE Eq. 2 and 3: copies of the hot set, and the loads that they pre
   const std::vector<double> loads = {40, 20, 10, 10, 20, 0};
   const Grouping groups = {{0, 1, 2}, {3}, {4}, {5}};
   using enum epsim::GraceReplication;
-  using enum epsim::GracePrediction;
+  using enum epsim::Prediction;
   const GraceCopies dynamic = epsim::replicate_heaviest(loads, groups, kDynamic, kConserving);
   CHECK(dynamic.heaviest == 0);
   CHECK(dynamic.experts == Ints{0, 1});
   CHECK(dynamic.gpus == Ints{3, 1});
   CHECK(dynamic.predicted_load == std::vector<double>{30, 30, 20, 20});
   // As printed, W_p = 70 / 3: the total grows to 110.
-  const GraceCopies literal = epsim::replicate_heaviest(loads, groups, kDynamic, kLiteral);
+  const GraceCopies literal = epsim::replicate_heaviest(loads, groups, kDynamic, kEq3Literal);
   CHECK(literal.predicted_load[0] == Approx(10 + 70.0 / 3));
   CHECK(std::accumulate(literal.predicted_load.begin(), literal.predicted_load.end(), 0.0) == Approx(110));
   // One copy: threshold 35, so expert 0 alone, on GPU 3.

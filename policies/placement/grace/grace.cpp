@@ -176,7 +176,7 @@ GraceOptions read_grace_options(ConfigReader& in) {
   GraceOptions out;
   out.ratio = read_ratio(in);
   out.replication = in.read<GraceReplication>(kGraceKeys["replication"]);
-  out.prediction = in.read<GracePrediction>(kGraceKeys["prediction"]);
+  out.prediction = in.read<Prediction>(kGraceKeys["prediction"]);
   out.score = in.read<GraceScore>(kGraceKeys["score"]);
   out.max_experts_per_gpu = in.maybe<int>(kGraceKeys["max_experts_per_gpu"]);
   out.seed = Seed{static_cast<std::uint64_t>(in.read<std::int64_t>(kGraceKeys["seed"]))};

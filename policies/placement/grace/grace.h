@@ -20,7 +20,7 @@ namespace epsim {
 struct GraceOptions {
   std::optional<double> ratio = 0.15;  // r of Algorithm 2; absent = the knee over 0.05, 0.10, .., 0.50
   GraceReplication replication = GraceReplication::kDynamic;
-  GracePrediction prediction = GracePrediction::kConserving;
+  Prediction prediction = Prediction::kConserving;
   GraceScore score = GraceScore::kGain;
   std::optional<int> max_experts_per_gpu;  // of a layer, before copies; absent = only the ratio bounds it
   Seed seed{0};
@@ -31,8 +31,7 @@ inline constexpr KeyTable kGraceKeys({
     {"ratio", key::text(), key::is("0.15"), "Allowed deviation of group sizes, 0 to 1, or knee."},
     {"replication", key::one_of<GraceReplication>(), key::is(GraceReplication::kDynamic),
      "How many copies hot experts get."},
-    {"prediction", key::one_of<GracePrediction>(), key::is(GracePrediction::kConserving),
-     "How the load of copies is predicted."},
+    {"prediction", key::one_of<Prediction>(), key::is(Prediction::kConserving), "How the load of copies is predicted."},
     {"score", key::one_of<GraceScore>(), key::is(GraceScore::kGain), "What grouping maximises."},
     {"max_experts_per_gpu", key::whole(Bound::kPositive), key::by("no limit"), "Most experts of a layer on one GPU."},
     {"seed", key::whole(), key::is(0), "Seed of the policy's own draws."},

@@ -33,7 +33,7 @@ int replica_count(std::span<const double> group_loads) {
 }
 
 GraceCopies replicate_heaviest(std::span<const double> loads, const Grouping& groups, GraceReplication how,
-                               GracePrediction prediction) {
+                               Prediction prediction) {
   GraceCopies out;
   for (const std::vector<int>& group : groups) {
     double sum = 0;
@@ -69,7 +69,7 @@ GraceCopies replicate_heaviest(std::span<const double> loads, const Grouping& gr
   for (const int e : out.experts) {
     replicated += loads[static_cast<std::size_t>(e)];
   }
-  const double share = (prediction == GracePrediction::kConserving ? replicated : max) / (copies + 1);
+  const double share = (prediction == Prediction::kConserving ? replicated : max) / (copies + 1);
   *heaviest += share - replicated;
   for (const int g : out.gpus) {
     load[static_cast<std::size_t>(g)] += share;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "policies/placement/grace/grouping.h"
+#include "policies/replica_choice/grace_routing.h"
 #include "sim/core/choice.h"
 
 namespace epsim {
@@ -15,13 +16,6 @@ template <>
 inline constexpr auto kNames<GraceReplication> = choice<GraceReplication>({{"dynamic", GraceReplication::kDynamic},
                                                                            {"fixed", GraceReplication::kFixed},
                                                                            {"none", GraceReplication::kNone}});
-
-// What a copy takes over (Eq. 3). kConserving: W_p = W_r / (n + 1), the replicated load spread over its instances, so
-// that the total stays. kLiteral: W_p = W_max / (n + 1), as printed.
-enum class GracePrediction { kConserving, kLiteral };
-template <>
-inline constexpr auto kNames<GracePrediction> = choice<GracePrediction>({{"conserving", GracePrediction::kConserving},
-                                                                         {"eq3_literal", GracePrediction::kLiteral}});
 
 // Eq. 2: min(max(1, floor(W_max / mean)), GPUs - 1); 0 without load.
 int replica_count(std::span<const double> group_loads);
@@ -37,6 +31,6 @@ struct GraceCopies {
 // they go to the n least loaded other GPUs. Ties to the lower id. loads[e] per expert, groups[g] = the experts of GPU
 // g.
 GraceCopies replicate_heaviest(std::span<const double> loads, const Grouping& groups, GraceReplication how,
-                               GracePrediction prediction);
+                               Prediction prediction);
 
 }  // namespace epsim
