@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "policies/placement/eplb.h"
+#include "sim/core/mapped.h"
 
 namespace epsim {
 namespace {
@@ -174,11 +175,7 @@ class FlashLayer {
         gpu.slots.push_back(e);
       }
     }
-    std::vector<int> slots;
-    for (const Gpu& gpu : gpus) {
-      slots.insert(slots.end(), gpu.slots.begin(), gpu.slots.end());
-    }
-    return uniform_layer(std::move(slots), static_cast<int>(gpus_));
+    return layer_of_gpus(mapped(gpus, &Gpu::slots));
   }
 
   Gpu& least_risk(std::vector<Gpu>& gpus, int e, const Copies& copies) const {

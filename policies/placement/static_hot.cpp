@@ -48,13 +48,7 @@ class HotToCold {
     }
   }
 
-  LayerPlan plan() const {
-    std::vector<int> slots;
-    for (const std::vector<int>& experts : held_) {
-      slots.insert(slots.end(), experts.begin(), experts.end());
-    }
-    return uniform_layer(std::move(slots), static_cast<int>(held_.size()));
-  }
+  LayerPlan plan() const { return layer_of_gpus(held_); }
 
  private:
   bool holds(std::size_t gpu, int expert) const {

@@ -67,13 +67,7 @@ class SwiftLayer {
     return *std::max_element(weight_.begin(), weight_.end());
   }
 
-  LayerPlan plan() const {
-    std::vector<int> slots;
-    for (const std::vector<int>& gpu : slots_) {
-      slots.insert(slots.end(), gpu.begin(), gpu.end());
-    }
-    return uniform_layer(std::move(slots), static_cast<int>(gpus_));
-  }
+  LayerPlan plan() const { return layer_of_gpus(slots_); }
 
  private:
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }

@@ -108,11 +108,7 @@ void PluginAnswer::check() const {
 PlacementPlan PluginAnswer::plan(const std::string& name) const {
   PlacementPlan out{.policy = name, .experts = experts_, .gpus = gpus_, .layers = {}};
   for (std::size_t l = 0; l < slots_.size(); ++l) {
-    LayerPlan layer{.slots = {}, .first_slot = {0}, .copy_rank = {}};
-    for (const std::vector<int>& experts : slots_[l]) {
-      layer.slots.insert(layer.slots.end(), experts.begin(), experts.end());
-      layer.first_slot.push_back(static_cast<int>(layer.slots.size()));
-    }
+    LayerPlan layer = layer_of_gpus(slots_[l]);
     const std::vector<int> copies = copies_by_expert(layer, out.experts);
     for (std::size_t e = 0; e < copies.size(); ++e) {
       if (copies[e] == 0) {

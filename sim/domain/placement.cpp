@@ -115,6 +115,15 @@ LayerPlan uniform_layer(std::vector<int> slots, int gpus) {
   return out;
 }
 
+LayerPlan layer_of_gpus(const std::vector<std::vector<int>>& slots) {
+  LayerPlan out{.slots = {}, .first_slot = {0}, .copy_rank = {}};
+  for (const std::vector<int>& gpu : slots) {
+    out.slots.insert(out.slots.end(), gpu.begin(), gpu.end());
+    out.first_slot.push_back(static_cast<int>(out.slots.size()));
+  }
+  return out;
+}
+
 int PlacementPlan::copies() const {
   int out = 0;
   for (const LayerPlan& layer : layers) {

@@ -17,6 +17,8 @@ struct LayerPlan {
 
 // The same number of slots on every GPU: the usual case.
 LayerPlan uniform_layer(std::vector<int> slots, int gpus);
+// The slots of each GPU, of which any may have more than others.
+LayerPlan layer_of_gpus(const std::vector<std::vector<int>>& slots);
 
 struct PlacementPlan {
   std::string policy;  // how it was made, for reports
