@@ -22,6 +22,17 @@ StepDecision decision(const Residency& home, TokenAssignment tokens, Needs needs
   return out;
 }
 
+// Puts copies in order and counts them.
+void settle_copies(StepDecision& decision) {
+  std::sort(decision.copies.begin(), decision.copies.end(), [](const ExpertCopy& a, const ExpertCopy& b) {
+    return std::pair(a.expert, a.gpu) < std::pair(b.expert, b.gpu);
+  });
+  std::vector<int> extra(static_cast<std::size_t>(decision.tokens.gpus), 0);
+  for (const ExpertCopy& copy : decision.copies) {
+    decision.most_extra = std::max(decision.most_extra, ++extra[static_cast<std::size_t>(copy.gpu)]);
+  }
+}
+
 }  // namespace
 
 bool acts(const ExecutionProfile& profile, const StepDecision& decision, const Residency& home) {
@@ -45,14 +56,22 @@ void hand_over(StepDecision& decision, const Residency& home, int expert, int gp
   decision.copies.push_back({expert, gpu});
 }
 
-void settle_copies(StepDecision& decision) {
-  std::sort(decision.copies.begin(), decision.copies.end(), [](const ExpertCopy& a, const ExpertCopy& b) {
-    return std::pair(a.expert, a.gpu) < std::pair(b.expert, b.gpu);
-  });
-  std::vector<int> extra(static_cast<std::size_t>(decision.tokens.gpus), 0);
-  for (const ExpertCopy& copy : decision.copies) {
-    decision.most_extra = std::max(decision.most_extra, ++extra[static_cast<std::size_t>(copy.gpu)]);
+StepDecision TransientCopies::decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const {
+  StepDecision out = all_at_home(requests, home);
+  out.planned = requests.total() / requests.top_k >= prefill_tokens_ * home.gpus;
+  if (out.planned) {
+    balance(requests, home, out);
   }
+  settle_copies(out);
+  return out;
+}
+
+ExecutionProfile TransientCopies::profile() const {
+  return {.tells = ExecutionProfile::Tells::kCounts,
+          .plans_before_dispatch = true,
+          .copies_before_dispatch = true,
+          .least_tokens = prefill_tokens_,
+          .slots = slots_};
 }
 
 StepDecision with_copies_of(const Residency& held, TokenAssignment tokens) {

@@ -81,15 +81,33 @@ std::unique_ptr<StepPolicy> make_policy(ConfigReader& options) {
 bool acts(const ExecutionProfile& profile, const StepDecision& decision, const Residency& home);
 
 // Every token computed at its expert's home: where decisions that copy experts begin. hand_over() moves tokens of an
-// expert from its home to a GPU that gets a copy; settle_copies(), at the end, puts copies in order and counts them.
+// expert from its home to a GPU that gets a copy.
 StepDecision all_at_home(const RequestMatrix& requests, const Residency& home);
 void hand_over(StepDecision& decision, const Residency& home, int expert, int gpu, std::int64_t tokens);
-void settle_copies(StepDecision& decision);
 
 // Of policies that copy experts over links within a step. UltraEP is for prefill; that 1024 tokens are one is a
 // judgement.
 inline constexpr Key kPrefillTokensKey{"prefill_tokens", key::whole(), key::is(1024),
                                        "Tokens of a GPU, on average, below which a step is left alone."};
+inline constexpr KeyTable kPrefillTokensKeys({kPrefillTokensKey});
+
+// Such a policy: once GPUs know the counts it plans, copies arrive in `slots` (as in ExecutionProfile), then tokens leave.
+class TransientCopies : public StepPolicy {
+ public:
+  TransientCopies(ConfigReader& in, int slots)
+      : slots_(slots), prefill_tokens_(in.read<std::int64_t>(kPrefillTokensKey)) {}
+  StepDecision decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const override;
+  ExecutionProfile profile() const final;
+
+ protected:
+  const int slots_;
+
+ private:
+  // Hands tokens over from experts' homes, where all of them are at first.
+  virtual void balance(const RequestMatrix& requests, const Residency& home, StepDecision& decision) const = 0;
+
+  std::int64_t prefill_tokens_;
+};
 
 // The decision to compute `tokens` with all that `held` has away from home copied there.
 StepDecision with_copies_of(const Residency& held, TokenAssignment tokens);

@@ -22,29 +22,9 @@
 namespace epsim {
 namespace {
 
-constexpr KeyTable kEchoKeys({kPrefillTokensKey});
-
-class Echo final : public StepPolicy {
+class Echo final : public TransientCopies {
  public:
-  explicit Echo(ConfigReader& in) : prefill_tokens_(in.read<std::int64_t>(kPrefillTokensKey)) {}
-
-  StepDecision decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const override {
-    StepDecision out = all_at_home(requests, home);
-    out.planned = requests.total() / requests.top_k >= prefill_tokens_ * home.gpus;
-    if (out.planned) {
-      clone(home, requests.total() / home.gpus, out);
-    }
-    settle_copies(out);
-    return out;
-  }
-
-  ExecutionProfile profile() const override {
-    return {.tells = ExecutionProfile::Tells::kCounts,
-            .plans_before_dispatch = true,
-            .copies_before_dispatch = true,
-            .least_tokens = prefill_tokens_,
-            .slots = 1};
-  }
+  explicit Echo(ConfigReader& in) : TransientCopies(in, 1) {}
 
  private:
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -66,7 +46,8 @@ class Echo final : public StepPolicy {
     return out;
   }
 
-  static void clone(const Residency& home, std::int64_t mean, StepDecision& out) {
+  void balance(const RequestMatrix& requests, const Residency& home, StepDecision& out) const override {
+    const std::int64_t mean = requests.total() / home.gpus;
     std::vector<std::int64_t> overflow = overflow_of(out.tokens, home, mean), room;
     std::vector<int> gpus(at(home.gpus));
     std::iota(gpus.begin(), gpus.end(), 0);
@@ -84,14 +65,12 @@ class Echo final : public StepPolicy {
       *most -= tokens;
     }
   }
-
-  std::int64_t prefill_tokens_;
 };
 
 }  // namespace
 
 extern const StepPolicyEntry kEcho{
     {"echo", "One hot expert's overflow cloned onto each GPU below the mean in every step: ECHO of Megatron-Core.",
-     "which source's tokens move, more than one clone on a GPU, the topology", kEchoKeys, make_policy<Echo>}};
+     "which source's tokens move, more than one clone on a GPU, the topology", kPrefillTokensKeys, make_policy<Echo>}};
 
 }  // namespace epsim

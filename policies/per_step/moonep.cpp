@@ -22,34 +22,20 @@
 namespace epsim {
 namespace {
 
-constexpr KeyTable kMoonEpKeys({kPrefillTokensKey});
-
-class MoonEp final : public StepPolicy {
+class MoonEp final : public TransientCopies {
  public:
-  explicit MoonEp(ConfigReader& in) : prefill_tokens_(in.read<std::int64_t>(kPrefillTokensKey)) {}
-
-  StepDecision decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const override {
-    StepDecision out = all_at_home(requests, home);
-    out.planned = requests.total() / requests.top_k >= prefill_tokens_ * home.gpus;
-    for (int first = 0; out.planned && first < home.gpus; first += home.gpus_per_node) {
-      balance(first, home, out);
-    }
-    settle_copies(out);
-    return out;
-  }
-
-  ExecutionProfile profile() const override {
-    return {.tells = ExecutionProfile::Tells::kCounts,
-            .plans_before_dispatch = true,
-            .copies_before_dispatch = true,
-            .least_tokens = prefill_tokens_,
-            .slots = ExecutionProfile::kAsOwnExperts};
-  }
+  explicit MoonEp(ConfigReader& in) : TransientCopies(in, ExecutionProfile::kAsOwnExperts) {}
 
  private:
   using Rows = std::vector<std::int64_t>;
   static std::size_t at(std::ptrdiff_t i) { return static_cast<std::size_t>(i); }
   static int largest(const Rows& of) { return static_cast<int>(std::max_element(of.begin(), of.end()) - of.begin()); }
+
+  void balance(const RequestMatrix&, const Residency& home, StepDecision& out) const override {
+    for (int first = 0; first < home.gpus; first += home.gpus_per_node) {
+      balance_domain(first, home, out);
+    }
+  }
 
   // [giver][receiver] rows; `over` [GPU] rows above the mean.
   static std::vector<Rows> quotas(Rows over) {
@@ -66,7 +52,7 @@ class MoonEp final : public StepPolicy {
     }
   }
 
-  static void balance(int first, const Residency& home, StepDecision& out) {
+  static void balance_domain(int first, const Residency& home, StepDecision& out) {
     Rows over;
     for (int g = first; g < std::min(first + home.gpus_per_node, home.gpus); ++g) {
       over.push_back(out.tokens.of_gpu(g));
@@ -95,8 +81,6 @@ class MoonEp final : public StepPolicy {
       quota[at(to)] -= rows;
     }
   }
-
-  std::int64_t prefill_tokens_;
 };
 
 }  // namespace
@@ -104,6 +88,7 @@ class MoonEp final : public StepPolicy {
 extern const StepPolicyEntry kMoonEp{
     {"moonep",
      "Equally many rows on every GPU of an NVLink domain in every step, by copies over NVLink: MoonEP of Kimi-K3.",
-     "loads of other NVLink domains, padding of rows, what static shapes save", kMoonEpKeys, make_policy<MoonEp>}};
+     "loads of other NVLink domains, padding of rows, what static shapes save", kPrefillTokensKeys,
+     make_policy<MoonEp>}};
 
 }  // namespace epsim

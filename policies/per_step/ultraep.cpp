@@ -169,22 +169,18 @@ constexpr KeyTable kUltraEpKeys({
      "From the loads to the plan, on the GPU: its authors' bound."},
 });
 
-class UltraEp final : public StepPolicy {
+class UltraEp final : public TransientCopies {
  public:
   explicit UltraEp(ConfigReader& in)
-      : options_{.slots = in.read<int>(kUltraEpKeys["slots"]),
+      : TransientCopies(in, in.read<int>(kUltraEpKeys["slots"])),
+        options_{.slots = slots_,
                  .min_tokens = in.read<std::int64_t>(kUltraEpKeys["min_tokens"]),
-                 .tolerance = in.read<double>(kUltraEpKeys["tolerance"])},
-        prefill_tokens_(in.read<std::int64_t>(kPrefillTokensKey)) {
+                 .tolerance = in.read<double>(kUltraEpKeys["tolerance"])} {
     in.preset(kUltraEpKeys["planning_time"]);
   }
-  StepDecision decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const override {
-    StepDecision out = all_at_home(requests, home);
-    out.planned = requests.total() / requests.top_k >= prefill_tokens_ * home.gpus;
-    if (out.planned) {
-      balance(requests, home, out);
-    }
-    settle_copies(out);
+  StepDecision decide(const RequestMatrix& requests, const RequestMatrix& predicted,
+                      const Residency& home) const override {
+    StepDecision out = TransientCopies::decide(requests, predicted, home);
     std::vector<std::vector<int>> to(static_cast<std::size_t>(home.experts()));
     for (const ExpertCopy& copy : out.copies) {
       to[static_cast<std::size_t>(copy.expert)].push_back(copy.gpu);
@@ -196,16 +192,9 @@ class UltraEp final : public StepPolicy {
     }
     return out;
   }
-  ExecutionProfile profile() const override {
-    return {.tells = ExecutionProfile::Tells::kCounts,
-            .plans_before_dispatch = true,
-            .copies_before_dispatch = true,
-            .least_tokens = prefill_tokens_,
-            .slots = options_.slots};
-  }
 
  private:
-  void balance(const RequestMatrix& requests, const Residency& home, StepDecision& out) const {
+  void balance(const RequestMatrix& requests, const Residency& home, StepDecision& out) const override {
     std::vector<std::int64_t> tokens;
     for (int e = 0; e < home.experts(); ++e) {
       tokens.push_back(requests.of_expert(e));
@@ -219,7 +208,6 @@ class UltraEp final : public StepPolicy {
   }
 
   QuotaOptions options_;
-  std::int64_t prefill_tokens_;
 };
 
 }  // namespace
