@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sim/core/check.h"
+#include "sim/core/sorted_ids.h"
 
 namespace epsim {
 namespace {
@@ -86,10 +87,8 @@ Choices balanced_choices(const RoutingShape& s) {
 // Experts by falling rows, each as often as it has rows, in one list: token t takes those at t, t + tokens, ...
 // (collector/helper.py, _assign_experts_from_counts).
 Choices choices_of(const std::vector<std::int64_t>& rows, const RoutingShape& s) {
-  std::vector<std::int64_t> by_rows(rows.size()), list;
-  std::iota(by_rows.begin(), by_rows.end(), 0);
-  std::stable_sort(by_rows.begin(), by_rows.end(), [&](auto a, auto b) { return rows[a] > rows[b]; });
-  for (const std::int64_t e : by_rows) {
+  std::vector<std::int64_t> list;
+  for (const std::int64_t e : sorted_ids(std::ssize(rows), [&](auto a, auto b) { return rows[a] > rows[b]; })) {
     list.insert(list.end(), static_cast<std::size_t>(rows[e]), e);
   }
   Choices out;

@@ -14,10 +14,10 @@
 //   Valid  : a case done by hand (tests/policies/transient_copies_test.cpp).
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <vector>
 
 #include "policies/registry.h"
+#include "sim/core/sorted_ids.h"
 
 namespace epsim {
 namespace {
@@ -32,12 +32,9 @@ class Echo final : public TransientCopies {
   // [expert] Tokens beyond the mean load of its GPU, whose smaller experts come first.
   static std::vector<std::int64_t> overflow_of(const TokenAssignment& tokens, const Residency& home,
                                                std::int64_t mean) {
-    std::vector<int> order(at(home.experts()));
-    std::iota(order.begin(), order.end(), 0);
     const auto load = [&](int e) { return tokens.at(home.home_of(e), e); };
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return load(a) < load(b); });
-    std::vector<std::int64_t> out(order.size(), 0), so_far(at(home.gpus), 0);
-    for (const int e : order) {
+    std::vector<std::int64_t> out(at(home.experts()), 0), so_far(at(home.gpus), 0);
+    for (const int e : sorted_ids(home.experts(), [&](int a, int b) { return load(a) < load(b); })) {
       std::int64_t& sum = so_far[at(home.home_of(e))];
       const std::int64_t before = std::max<std::int64_t>(sum - mean, 0);
       sum += load(e);
@@ -49,13 +46,10 @@ class Echo final : public TransientCopies {
   void balance(const RequestMatrix& requests, const Residency& home, StepDecision& out) const override {
     const std::int64_t mean = requests.total() / home.gpus;
     std::vector<std::int64_t> overflow = overflow_of(out.tokens, home, mean), room;
-    std::vector<int> gpus(at(home.gpus));
-    std::iota(gpus.begin(), gpus.end(), 0);
-    for (const int g : gpus) {
+    for (int g = 0; g < home.gpus; ++g) {
       room.push_back(mean - out.tokens.of_gpu(g));
     }
-    std::stable_sort(gpus.begin(), gpus.end(), [&](int a, int b) { return room[at(a)] > room[at(b)]; });
-    for (const int g : gpus) {
+    for (const int g : sorted_ids(home.gpus, [&](int a, int b) { return room[at(a)] > room[at(b)]; })) {
       const auto most = std::max_element(overflow.begin(), overflow.end());
       const std::int64_t tokens = std::min(*most, room[at(g)]);
       if (tokens <= 0) {

@@ -2,11 +2,10 @@
 //   Source : laekov/fastmoe at 9d9cea8, fmoe/fastermoe/shadow_policy.py (He et al., PPoPP 2022); behaviour only.
 //   Models : a two-layer MLP expert of float32 weights; a step takes 3 compute and 4 communication times of the busiest
 //            expert (forward and backward), plus one broadcast per shadowed expert.
-#include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "policies/registry.h"
+#include "sim/core/sorted_ids.h"
 #include "sim/core/units.h"
 
 namespace epsim {
@@ -50,9 +49,7 @@ class FasterMoe final : public StepPolicy {
       tokens.push_back(static_cast<double>(requests.of_expert(e)));
     }
     const auto count = [&](int e) { return tokens[static_cast<std::size_t>(e)]; };
-    std::vector<int> order(tokens.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return count(a) > count(b); });
+    const std::vector<int> order = sorted_ids(requests.experts, [&](int a, int b) { return count(a) > count(b); });
 
     const double weights = kWidthRatio * hidden_ * hidden_;  // one of the two matrices
     const Seconds compute = Flops(4 * weights) / compute_;   // one token

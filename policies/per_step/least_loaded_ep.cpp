@@ -1,12 +1,12 @@
 #include "policies/per_step/least_loaded_ep.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "policies/registry.h"
 #include "policies/step_policy.h"
+#include "sim/core/sorted_ids.h"
 
 namespace epsim {
 namespace {
@@ -27,10 +27,7 @@ class LeastLoadedPlanner {
   }
 
   TokenAssignment plan() {
-    std::vector<int> order(tokens_.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return tokens_of(a) > tokens_of(b); });
-    for (const int e : order) {
+    for (const int e : sorted_ids(home_.experts(), [&](int a, int b) { return tokens_of(a) > tokens_of(b); })) {
       place(e);
     }
     return std::move(out_);

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "policies/registry.h"
+#include "sim/core/sorted_ids.h"
 
 namespace epsim {
 namespace {
@@ -54,9 +55,7 @@ class QuotaPlanner {
     for (std::vector<int>& own : experts_) {
       std::stable_sort(own.begin(), own.end(), [&](int a, int b) { return tokens[at(a)] > tokens[at(b)]; });
     }
-    order_.resize(at(gpus));
-    std::iota(order_.begin(), order_.end(), 0);
-    std::stable_sort(order_.begin(), order_.end(), [&](int a, int b) { return load_[at(a)] > load_[at(b)]; });
+    order_ = sorted_ids(gpus, [&](int a, int b) { return load_[at(a)] > load_[at(b)]; });
   }
 
   // At the lowest threshold that it finds.

@@ -23,6 +23,7 @@
 
 #include "policies/placement/eplb.h"
 #include "sim/core/mapped.h"
+#include "sim/core/sorted_ids.h"
 
 namespace epsim {
 namespace {
@@ -73,9 +74,8 @@ class FlashLayer {
   }
 
   LayerPlan plan() const {
-    std::vector<int> order(experts_);
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return weight_[at(a)] > weight_[at(b)]; });
+    const std::vector<int> order =
+        sorted_ids(static_cast<int>(experts_), [&](int a, int b) { return weight_[at(a)] > weight_[at(b)]; });
     const auto part = static_cast<std::ptrdiff_t>((experts_ + kDepth - 1) / kDepth);
     const auto added = [](const Copies& copies, const std::vector<int>& among) {
       return std::accumulate(among.begin(), among.end(), 0, [&](int n, int e) { return n + copies[at(e)] - 1; });
@@ -162,10 +162,9 @@ class FlashLayer {
   }
 
   LayerPlan deploy(const Copies& copies) const {
-    std::vector<int> order(experts_);
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int a, int b) { return mean_[at(a)] / copies[at(a)] > mean_[at(b)] / copies[at(b)]; });
+    const std::vector<int> order = sorted_ids(static_cast<int>(experts_), [&](int a, int b) {
+      return mean_[at(a)] / copies[at(a)] > mean_[at(b)] / copies[at(b)];
+    });
     std::vector<Gpu> gpus(gpus_);
     for (const int e : order) {
       for (int copy = 0; copy < copies[at(e)]; ++copy) {

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "policies/placement/packing.h"
 #include "policies/plan_tools.h"
 #include "policies/registry.h"
+#include "sim/core/sorted_ids.h"
 
 namespace epsim {
 namespace {
@@ -27,9 +27,7 @@ class HotToCold {
       home[g] += loads[e];
     }
     hottest_ = order_by_load<double>(loads, TieOrder::kStable);
-    coldest_.resize(held_.size());
-    std::iota(coldest_.begin(), coldest_.end(), 0);
-    std::stable_sort(coldest_.begin(), coldest_.end(), [&](std::size_t a, std::size_t b) { return home[a] < home[b]; });
+    coldest_ = sorted_ids(held_.size(), [&](std::size_t a, std::size_t b) { return home[a] < home[b]; });
   }
 
   // Every GPU gets one more expert.

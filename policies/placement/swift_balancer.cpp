@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "policies/placement/eplb.h"
+#include "sim/core/sorted_ids.h"
 
 namespace epsim {
 namespace {
@@ -202,9 +203,8 @@ class SwiftLayer {
   }
 
   bool swap_once() {
-    std::vector<std::size_t> order(gpus_);
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return weight_[a] < weight_[b]; });
+    const std::vector<std::size_t> order =
+        sorted_ids(gpus_, [&](std::size_t a, std::size_t b) { return weight_[a] < weight_[b]; });
     const std::size_t full = order.back();
     for (std::size_t i = 0; i + 1 < gpus_; ++i) {
       const std::size_t other = order[i];

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
 #include <span>
 #include <vector>
 
+#include "policies/placement/packing.h"
 #include "policies/plan_explanation.h"
 #include "policies/plan_tools.h"
 #include "sim/core/text.h"
@@ -23,10 +23,7 @@ constexpr int kHottest = 3;  // experts named per layer: the copies of most laye
 // "17: 12.3 % x2": share of the layer's load, copies.
 std::vector<std::string> hottest(const PlacementPlan& plan, const PlanRequest& request, int l) {
   const std::span<const double> load = request.load.layer(l);
-  std::vector<int> order(load.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return load[static_cast<std::size_t>(a)] > load[static_cast<std::size_t>(b)]; });
+  const std::vector<int> order = order_by_load<double>(load, TieOrder::kStable);
   const std::vector<int> copies = copies_by_expert(plan.layers[static_cast<std::size_t>(l)], plan.experts);
   const double total = request.load.total(l);
   std::vector<std::string> out;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "sim/core/sorted_ids.h"
 #include "traces/routing_model/quick_sum.h"
 
 namespace epsim {
@@ -19,7 +20,7 @@ constexpr int kScalings = 30;           // each halves the misfit and more
 // windows have in common: dealt by a window's own, experts would go together with others in each.
 std::vector<bool> homes(std::span<const double> popularity, int top_k, std::size_t kinds, RandomStream& random) {
   const std::size_t width = popularity.size();
-  std::vector<std::size_t> order(width), by_load(kinds);
+  std::vector<std::size_t> order(width);
   std::iota(order.begin(), order.end(), std::size_t{0});
   for (std::size_t i = order.size(); i > 1; --i) {
     std::swap(order[i - 1], order[random.below(i)]);
@@ -29,8 +30,8 @@ std::vector<bool> homes(std::span<const double> popularity, int top_k, std::size
   for (const std::size_t e : order) {
     const double wanted = std::ceil(popularity[e] * top_k * static_cast<double>(kinds) / kMostOfAKind);
     const auto count = static_cast<std::size_t>(std::clamp(wanted, 1.0, static_cast<double>(kinds)));
-    std::iota(by_load.begin(), by_load.end(), std::size_t{0});
-    std::stable_sort(by_load.begin(), by_load.end(), [&](std::size_t a, std::size_t b) { return load[a] < load[b]; });
+    const std::vector<std::size_t> by_load =
+        sorted_ids(kinds, [&](std::size_t a, std::size_t b) { return load[a] < load[b]; });
     for (std::size_t i = 0; i < count; ++i) {
       home[by_load[i] * width + e] = true;
       load[by_load[i]] +=
