@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "policies/rebalance/assignment.h"
+#include "sim/core/rng.h"
 #include "sim/domain/placement.h"
 #include "tests/policies/support.h"
 
@@ -21,31 +21,49 @@ PlacementPlan plan_of(Ints slots, int experts, int gpus) {
 
 }  // namespace
 
-TEST_CASE("assignment: equal to trying every permutation") {
+TEST_CASE("keep GPUs: as few moves as the best of all permutations of the GPUs") {
   epsim::RandomStream random(epsim::Seed{5}, "assignment");
-  for (int trial = 0; trial < 40; ++trial) {
-    const std::size_t n = 1 + static_cast<std::size_t>(trial) % 6;
-    std::vector<Ints> gain(n, Ints(n));
-    for (Ints& row : gain) {
-      std::generate(row.begin(), row.end(), [&] { return static_cast<int>(random.below(7)) - 2; });
-    }
-    const auto total = [&](const Ints& columns) {
-      int sum = 0;
-      for (std::size_t row = 0; row < n; ++row) {
-        sum += gain[row][static_cast<std::size_t>(columns[row])];
+  for (int trial = 0; trial < 60; ++trial) {
+    const int nodes = 1 + trial % 3, per_node = 1 + trial % 2, gpus = nodes * per_node;
+    std::vector<Ints> held(static_cast<std::size_t>(gpus), Ints(4)), other = held;
+    for (std::vector<Ints>* plan : {&held, &other}) {
+      for (Ints& gpu : *plan) {
+        std::generate(gpu.begin(), gpu.end(), [&] { return static_cast<int>(random.below(12)); });
       }
-      return sum;
+    }
+    const auto plan = [&](const std::vector<Ints>& slots) {
+      return PlacementPlan{.policy = "test", .experts = 12, .gpus = gpus, .layers = {epsim::layer_of_gpus(slots)}};
     };
-    Ints columns(n);
-    std::iota(columns.begin(), columns.end(), 0);
-    int best = total(columns);
+    const PlacementPlan before = plan(held), next = plan(other);
+    int best = epsim::moved_copies(next, before), best_in_node = best;
+    Ints names(other.size());
+    std::iota(names.begin(), names.end(), 0);
     do {
-      best = std::max(best, total(columns));
-    } while (std::next_permutation(columns.begin(), columns.end()));
-    Ints found = epsim::best_assignment(gain);
-    CHECK(total(found) == best);
-    std::sort(found.begin(), found.end());
-    CHECK(std::adjacent_find(found.begin(), found.end()) == found.end());
+      bool in_node = true;
+      std::vector<Ints> renamed;
+      for (int g = 0; g < gpus; ++g) {
+        const int name = names[static_cast<std::size_t>(g)];
+        in_node = in_node && name / per_node == g / per_node;
+        renamed.push_back(other[static_cast<std::size_t>(name)]);
+      }
+      const int moved = epsim::moved_copies(plan(renamed), before);
+      best = std::min(best, moved);
+      best_in_node = in_node ? std::min(best_in_node, moved) : best_in_node;
+    } while (std::next_permutation(names.begin(), names.end()));
+    CHECK(epsim::moved_copies(epsim::keep_in_place(next, before, per_node, Keep::kGpus), before) == best);
+    const PlacementPlan in_node = epsim::keep_in_place(next, before, per_node, Keep::kGpusInNode);
+    CHECK(epsim::moved_copies(in_node, before) == best_in_node);
+    // Every GPU of the new plan is still there once.
+    std::vector<Ints> found;
+    for (int g = 0; g < gpus; ++g) {
+      const auto first = in_node.layers[0].slots.begin() + 4 * g;
+      found.emplace_back(first, first + 4);
+    }
+    for (std::vector<Ints>* lists : {&found, &other}) {
+      std::for_each(lists->begin(), lists->end(), [](Ints& gpu) { std::sort(gpu.begin(), gpu.end()); });
+      std::sort(lists->begin(), lists->end());
+    }
+    CHECK(found == other);
   }
 }
 
