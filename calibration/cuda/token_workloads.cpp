@@ -114,9 +114,7 @@ class Permutation : public TokenWorkload {
     RandomStream random(Seed{1}, "places");
     places_.resize(size(tokens, 1, k));
     std::iota(places_.begin(), places_.end(), 0);
-    for (std::size_t i = places_.size(); i > 1; --i) {
-      std::swap(places_[i - 1], places_[random.below(i)]);
-    }
+    random.shuffle(places_);
     place_ = on_device(places_);
     weights_ = on_device(std::vector<float>(places_.size(), 1.0f / static_cast<float>(k)));
     synchronize();

@@ -13,13 +13,6 @@
 namespace epsim {
 namespace {
 
-// Fisher and Yates, from our own stream.
-void shuffle(std::vector<int>& items, RandomStream& random) {
-  for (std::size_t i = items.size(); i > 1; --i) {
-    std::swap(items[i - 1], items[random.below(i)]);
-  }
-}
-
 // Ignores the loads. Copies go to distinct experts as long as there are any that have none.
 class RandomPlacement final : public PlacementPolicy {
  public:
@@ -39,11 +32,11 @@ class RandomPlacement final : public PlacementPolicy {
       std::iota(experts.begin(), experts.end(), 0);
       std::vector<int> slots = experts;
       while (static_cast<int>(slots.size()) < physical) {
-        shuffle(experts, random);
+        random.shuffle(experts);
         const auto missing = static_cast<std::ptrdiff_t>(physical) - static_cast<std::ptrdiff_t>(slots.size());
         slots.insert(slots.end(), experts.begin(), experts.begin() + std::min(missing, std::ssize(experts)));
       }
-      shuffle(slots, random);
+      random.shuffle(slots);
       out.layers.push_back(uniform_layer(std::move(slots), shape.gpus));
     }
     return out;

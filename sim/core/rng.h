@@ -3,8 +3,11 @@
 // compilers and standard libraries agree to the last bit.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace epsim {
 
@@ -35,6 +38,13 @@ class RandomStream {
   double gamma(double shape, double scale);   // Marsaglia and Tsang 2000
   double lognormal(double mu, double sigma);  // of the underlying normal
   std::int64_t geometric(double mean);        // >= 1, with the given mean >= 1
+  // Every order is equally likely (Fisher and Yates).
+  template <class T>
+  void shuffle(std::vector<T>& items) {
+    for (std::size_t i = items.size(); i > 1; --i) {
+      std::swap(items[i - 1], items[below(i)]);
+    }
+  }
 
  private:
   static constexpr std::uint64_t rotl(std::uint64_t x, int k) { return (x << k) | (x >> (64 - k)); }

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -147,6 +148,21 @@ TEST_CASE("below() gives each number the same share") {
   const std::uint64_t third = std::uint64_t{1} << 62;
   check_shares("below3/4", [&](RandomStream& r) { return static_cast<std::int64_t>(r.below(3 * third) / third); },
                {1.0 / 3, 1.0 / 3, 1.0 / 3});
+}
+
+TEST_CASE("shuffle() gives each order the same share") {
+  RandomStream stream(Seed{6}, "shuffle");
+  std::map<std::vector<int>, int> seen;
+  for (int i = 0; i < kDraws; ++i) {
+    std::vector<int> items = {0, 1, 2};
+    stream.shuffle(items);
+    ++seen[items];
+  }
+  CHECK(seen.size() == 6);
+  const double share = 1.0 / 6;
+  for (const auto& [order, count] : seen) {
+    CHECK(std::abs(count - kDraws * share) < 5 * std::sqrt(kDraws * share * (1 - share)));
+  }
 }
 
 TEST_CASE("arguments outside a distribution's range break an invariant") {

@@ -60,9 +60,7 @@ ImbalanceSource::ImbalanceSource(const ImbalanceSpec& spec, int layers, int expe
     RandomStream random(seed, "imbalance.hot", static_cast<std::uint64_t>(l));
     std::vector<int> order(experts);
     std::iota(order.begin(), order.end(), 0);
-    for (std::size_t i = order.size(); i > 1; --i) {
-      std::swap(order[i - 1], order[random.below(i)]);
-    }
+    random.shuffle(order);
     order_.push_back(std::move(order));
     hot_gpu_.push_back(static_cast<int>(random.below(static_cast<std::uint64_t>(spec.gpus))));
   }

@@ -38,9 +38,7 @@ constexpr KeyTable kSkewKeys =
 std::vector<int> permutation(int size, RandomStream stream) {
   std::vector<int> order(size);
   std::iota(order.begin(), order.end(), 0);
-  for (std::size_t i = order.size(); i > 1; --i) {
-    std::swap(order[i - 1], order[stream.below(i)]);
-  }
+  stream.shuffle(order);
   return order;
 }
 

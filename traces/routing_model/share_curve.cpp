@@ -129,9 +129,7 @@ std::vector<double> deal_shares(const std::vector<double>& sorted, const Routing
   RandomStream stream(Seed{model.pattern_seed}, "model.arrangement", static_cast<std::uint64_t>(layer.number));
   std::vector<std::size_t> expert_of(sorted.size());  // [rank]
   std::iota(expert_of.begin(), expert_of.end(), std::size_t{0});
-  for (std::size_t i = expert_of.size(); i > 1; --i) {
-    std::swap(expert_of[i - 1], expert_of[stream.below(i)]);
-  }
+  stream.shuffle(expert_of);
   std::vector<double> shares(sorted.size());
   for (std::size_t rank = 0; rank < sorted.size(); ++rank) {
     shares[expert_of[rank]] = sorted[rank];

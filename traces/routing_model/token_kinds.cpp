@@ -22,9 +22,7 @@ std::vector<bool> homes(std::span<const double> popularity, int top_k, std::size
   const std::size_t width = popularity.size();
   std::vector<std::size_t> order(width);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  for (std::size_t i = order.size(); i > 1; --i) {
-    std::swap(order[i - 1], order[random.below(i)]);
-  }
+  random.shuffle(order);
   std::vector<double> load(kinds, 0.0);
   std::vector<bool> home(kinds * width, false);
   for (const std::size_t e : order) {
