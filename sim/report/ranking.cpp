@@ -161,7 +161,41 @@ bool is_bound(const Comparison& runs, std::size_t policy) {
 
 namespace {
 
-// An even load is not the fastest one where steps are so small that it touches more experts than a skewed one.
+// Of the first seed, as all that comes in lists; undefined where no step decodes alone.
+double experts_of_decode_step_s(const RunSummary& run) {
+  const auto decode = std::ranges::find_if(
+      run.step_kinds, [](const StepKindFigures& kind) { return kind.pool == "all" && kind.kind == StepKind::kDecode; });
+  return decode == run.step_kinds.end() ? kUndefined
+                                        : ratio(decode->seconds("experts"), static_cast<double>(decode->steps));
+}
+
+// Why another policy beats a bound, where the figures tell.
+std::string why_faster(const Comparison& runs, std::size_t faster, std::size_t bound) {
+  constexpr double kShown = 1e-3;  // less is no difference in the digits of the report
+  const RunSummary &other = runs.first_seed(faster), &own = runs.first_seed(bound);
+  const auto mean = [&](std::size_t policy, std::string_view key) {
+    return over_seeds(runs, policy, metric(key)).mean;
+  };
+  std::string out;
+  // A bound's copies may take KV room.
+  if (other.number("kv_tokens_per_rank") > own.number("kv_tokens_per_rank") &&
+      mean(bound, "kv_full_time_share") >= kShown) {
+    out += fmt::format(
+        " {} has more KV room ({} against {} tokens per rank), and the first request of a queue waited for it in {} % "
+        "of {}'s busy time.",
+        other.label, shown(other, "kv_tokens_per_rank"), shown(own, "kv_tokens_per_rank"),
+        percent(mean(bound, "kv_full_time_share")), own.label);
+  }
+  // Balance on whole and on expected counts cannot be compared: see unlike_counts().
+  const bool alike = other.text("load_counts") == own.text("load_counts"),
+             more_even = mean(bound, "balancedness_mean") - mean(faster, "balancedness_mean") >= kShown;
+  if (alike && more_even && experts_of_decode_step_s(own) > experts_of_decode_step_s(other)) {
+    out += " In small steps a more even load touches more experts, whose weights have to be read.";
+  }
+  return out;
+}
+
+// An even load need not be the fastest one.
 std::string bound_words(const Comparison& runs, std::size_t policy) {
   if (!is_bound(runs, policy)) {
     return "";
@@ -170,11 +204,8 @@ std::string bound_words(const Comparison& runs, std::size_t policy) {
   for (std::size_t p = 0; p < runs.by_policy.size(); ++p) {
     if (!is_bound(runs, p) && !is_gain_variant(runs.first_seed(p).label) &&
         throughput_of(runs, p) >= throughput_of(runs, policy) && latency_of(runs, p) < latency_of(runs, policy)) {
-      return fmt::format(
-          " {} cannot be deployed, and it is not a bound here: {} is faster. In small steps a more even load touches "
-          "more "
-          "experts, whose weights have to be read.",
-          label, runs.first_seed(p).label);
+      return fmt::format(" {} cannot be deployed, and it is not a bound here: {} is faster.{}", label,
+                         runs.first_seed(p).label, why_faster(runs, p, policy));
     }
   }
   return fmt::format(" {} is a bound, not a policy: no deployment can have it.", label);
