@@ -349,6 +349,17 @@ std::string idle_instances(const Scenario& s, const RunResult& result) {
              : "";
 }
 
+// Conversations begin with none open, and fewer requests come until as many are open as later.
+std::string ends_in_ramp(const RunResult& result) {
+  return result.ramp > 0 && result.ramp == result.requests.size()
+             ? fmt::format(
+                   "requests: they end after {:.0f} s, before as many conversations are open as later (4 x turns x "
+                   "think_time), so fewer come in a second than these settings say. Raise requests.count or "
+                   "requests.duration.",
+                   to_seconds(result.due_of(result.requests.size() - 1)).count())
+             : "";
+}
+
 void warn_of_outcome(const Scenario& s, std::span<ServedInstance> instances, std::span<const StepTotals> totals,
                      RunResult& result) {
   std::vector<std::string>& out = result.warnings;
@@ -360,6 +371,9 @@ void warn_of_outcome(const Scenario& s, std::span<ServedInstance> instances, std
   }
   if (std::string idle = idle_instances(s, result); !idle.empty()) {
     out.push_back(std::move(idle));
+  }
+  if (std::string early = ends_in_ramp(result); !early.empty()) {
+    out.push_back(std::move(early));
   }
   if (result.failed > 0) {
     out.push_back(fmt::format(

@@ -461,12 +461,19 @@ std::string scenario_of(const CapacityQuestion& question, const CapacityOption& 
     }
     config.set(clients + "}");
   }
+  const Seconds ramp = outlast_ramp(config);
+  const std::string begins =
+      ramp > Seconds(0)
+          ? fmt::format(
+                "# Conversations begin with none open: {:.4g} requests/s come from {:.0f} s on, fewer before.\n",
+                question.rate, ramp.count())
+          : "";
   const std::string shared =
       first.per_node > 1
           ? fmt::format("# {} instances share a {}: each stands here as a node of its own with {} of the GPUs.\n",
                         first.per_node, first.node, first.gpus)
           : "";
-  return shared + read_scenario(config, {}).resolved;
+  return begins + shared + read_scenario(config, {}).resolved;
 }
 
 }  // namespace epsim

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "sim/scenario/read_scenario.h"
 #include "sim/scheduler/engines.h"
+#include "sim/study/load_point.h"
 
 namespace epsim {
 
@@ -78,6 +81,32 @@ std::vector<std::string> knobs_for_memory(const CapacityQuestion& question, Capa
     design.knobs = {fmt::format("{}={}", knob, value)};
   }
   return {};
+}
+
+Seconds outlast_ramp(Config& config) {
+  constexpr std::size_t kTelling = 2000;  // requests that tell the steady rate
+  const Scenario scenario = read_scenario(config, {});
+  if (scenario.requests.ramp == 0) {
+    return Seconds(0);
+  }
+  const RequestTrace steady = scenario.make_requests(kTelling);
+  const Seconds ramp = to_seconds(steady.requests[steady.ramp].arrival);
+  const std::size_t count =
+      steady.ramp + static_cast<std::size_t>(std::ceil(arrival_rate(steady) * ramp.count()));  // as long again
+  if (count > scenario.requests.requests.size()) {
+    Config longer = config.clone();
+    longer.set(fmt::format("requests.count={}", count));
+    if (longer.root().section("requests").has("duration")) {
+      longer.set("requests.duration=null");
+    }
+    try {
+      read_scenario(longer, {});
+    } catch (const InputError&) {  // the answer of a long search is not lost for it
+      return Seconds(0);
+    }
+    config = longer;
+  }
+  return ramp;
 }
 
 NewScenario usual_scenario(const CapacityQuestion& question, const CapacityDesign& d) {

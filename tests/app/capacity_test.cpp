@@ -314,7 +314,8 @@ TEST_CASE("capacity fixes copies of a policy and knobs of an engine, and hands t
 
 // 3 conversations/s of 4 turns are 12 requests/s; twice as many are 24, of 6 conversations/s. In 900 tokens there is room for
 // 4 turns of 220: of geometric numbers of turns, each the last with 1/4, (1 - 0.75^4) / 0.25 = 2.73 are left: 16.4 requests/s,
-// but for the draws.
+// but for the draws. Steady after 4 x 4 turns x 5 s = 80 s, in which 24/s x (80 - 20) s = 1,440 requests come: with as long again,
+// 1,920 more, 3,360. With 16.4/s those are 2.73 turns long: 16.4 x (160 - 13.7) = 2,400.
 TEST_CASE("capacity takes conversations, and raises their rate with the demand") {
   const TempDir dir;
   const auto ask = [&](const std::string& max_context) {
@@ -325,11 +326,17 @@ TEST_CASE("capacity takes conversations, and raises their rate with the demand")
         << max_context << "}\n";
     const Outcome told = run_epsim(dir, "capacity ask.yaml -q --overwrite -o plan");
     REQUIRE_MESSAGE(told.exit_code == 0, told.err);
-    check_contains(slurp(dir / "plan/recommended.yaml"), {"session_rate: 6/s"});
+    check_contains(slurp(dir / "plan/recommended.yaml"), {"session_rate: 6/s", " requests/s come from 80 s on"});
     return told.out;
   };
+  const auto count = [&] {
+    const std::string text = slurp(dir / "plan/recommended.yaml");
+    return std::stod(text.substr(text.find("\n  count: ") + 10));
+  };
   check_contains(ask("40000"), {"for 24 requests/s as in sessions", "one instance, at its share, holds"});  // quick
+  CHECK(count() == doctest::Approx(3360).epsilon(0.15));
   check_contains(ask("900"), {"for 16.", "max_context leaves 2.73 of 4 turns"});
+  CHECK(count() == doctest::Approx(2400).epsilon(0.15));
 }
 
 // A day's peak is 20/s x (1 + 0.9); of the others the rate is what they state, not what few requests came to.

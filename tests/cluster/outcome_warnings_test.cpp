@@ -54,4 +54,18 @@ TEST_CASE("a run warns of conversations that answers lengthen") {
   CHECK_FALSE(sessions("1000s"));
 }
 
+// Steady after 4 x 4 turns x think_time: 16 ms and 16,000 s. 40 turns of 5 x 4 a second come in 2 s or, before second turns are due,
+// in 8 s.
+TEST_CASE("a run warns of conversations that end before as many are open as later") {
+  const auto sessions = [](const char* think_time) {
+    return warns("engine: sglang_0_5",
+                 std::string("kind: sessions, session_rate: 5/s, turns: 4, max_context: 4000, count: 40, "
+                             "input_tokens: 50, output_tokens: 2, think_time: ") +
+                     think_time,
+                 "before as many conversations are open as later");
+  };
+  CHECK(sessions("1000s"));
+  CHECK_FALSE(sessions("1ms"));
+}
+
 }  // namespace epsim
