@@ -33,7 +33,8 @@ namespace epsim {
 // Of a run what is compared: not what comes in lists, which is shown of the first seed alone.
 template <Is<RunSummary> T>
 auto members(T& x) {
-  auto& [label, numbers, texts, step_kinds, instances, memory, prefill_memory, warnings, carried_over] = x;
+  auto& [label, numbers, texts, step_kinds, instances, memory, prefill_memory, warnings, carried_over, prefix_cache] =
+      x;
   return std::tie(label, numbers, texts);
 }
 

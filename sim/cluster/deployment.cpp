@@ -60,6 +60,9 @@ Deployment::Deployment(const RequestTrace& trace, RequestRecords records, std::s
   result_.concurrency = loop_.concurrency;
   result_.warmup = loop_.warmup;
   result_.ramp = trace.ramp;
+  result_.kv.prefix_cache =
+      std::ssize(trace.prefixes.ids) > trace.prefixes.distinct &&
+      std::ranges::any_of(specs, [](const InstanceSpec& spec) { return spec.options.prefix_caching; });
   warming_up_ = loop_.warmup > 0;
   if (result_.concurrency > 0) {
     start_clients();
@@ -289,7 +292,7 @@ std::int64_t Deployment::blocks_of_last_pool() const {
 }
 
 KvStats Deployment::kv_stats() const {
-  KvStats out;
+  KvStats out = result_.kv;
   const ServingOptions& served = specs_.back().options;  // of a decode instance, where there are any
   out.blocks_per_rank = served.kv_blocks;
   out.block_tokens = served.kv_block_tokens;

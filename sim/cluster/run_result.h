@@ -37,6 +37,7 @@ struct KvStats {
   std::int64_t evicted_prefix_blocks = 0;
   std::int64_t retractions = 0;        // of requests from running back to waiting, for lack of blocks
   std::int64_t recomputed_tokens = 0;  // put into KV memory once more because of that
+  bool prefix_cache = false;           // is on, and requests have prefixes in common
 };
 
 // Steps of one kind.

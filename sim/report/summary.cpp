@@ -113,6 +113,7 @@ RunSummary summarize(const RunResult& run) {
   out.prefill_memory = run.prefill_memory;
   out.warnings = run.warnings;
   out.carried_over = run.carried_over;
+  out.prefix_cache = run.kv.prefix_cache;
   return out;
 }
 

@@ -46,6 +46,7 @@ struct RunSummary {
   std::vector<MemoryItem> prefill_memory;
   std::vector<std::string> warnings;      // settings that the engine would refuse or change
   std::vector<std::string> carried_over;  // what was measured on other hardware, and why that stands in
+  bool prefix_cache = false;              // KvStats::prefix_cache
 
   // By name; all throw std::out_of_range for a name that is not in the table.
   double number(std::string_view name) const { return numbers[metric(name).index]; }

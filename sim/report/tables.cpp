@@ -252,7 +252,7 @@ std::string kv_lines(const RunSummary& run) {
                   f("kv_bytes_per_token_per_gpu"), f("kv_lost_to_copies_share"), extras, f("kv_copies_gib_per_gpu")));
   out += captioned("KV use", fmt::format("peak {} %, mean {} %; full with a request waiting {} % of the busy time",
                                          f("kv_peak_use_share"), f("kv_mean_use_share"), f("kv_full_time_share")));
-  if (run.number("prefix_hit_tokens") > 0) {
+  if (run.prefix_cache || run.number("prefix_hit_tokens") > 0) {
     out += captioned("prefix cache", fmt::format("{} of {} input tokens found, {} %", f("prefix_hit_tokens"),
                                                  f("prefix_lookup_tokens"), f("prefix_hit_share")));
   }

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -105,6 +106,25 @@ TEST_CASE("least_tokens and cache_aware among instances") {
   CHECK(aware.requests[1].rank == 0);
   CHECK(aware.requests.extras(1).cached_tokens == 8);
   CHECK(aware.kv.hit_tokens == 8);
+  CHECK(aware.kv.prefix_cache);
+}
+
+TEST_CASE("a prefix cache counts as on where requests have prefixes in common, found or not") {
+  FixedPricer pricer(10_ms);
+  // Two requests of two blocks each, which are the same or not; sent to an instance each, they find nothing.
+  const auto kv = [&](const std::vector<std::int32_t>& ids, bool on) {
+    std::vector<InstanceSpec> specs(2, instance_of(pricer, engine(InstanceRole::kWhole)));
+    for (InstanceSpec& spec : specs) {
+      spec.options.prefix_caching = on;
+    }
+    RequestTrace trace = trace_of({{0, 10, 1}, {100, 10, 1}});
+    trace.prefixes = {4, std::ranges::max(ids) + 1, {0, 2, 4}, ids};
+    return simulate(trace, specs, Router::kRoundRobin, {}).kv;
+  };
+  CHECK(kv({0, 1, 0, 1}, true).prefix_cache);
+  CHECK(kv({0, 1, 0, 1}, true).hit_tokens == 0);
+  CHECK_FALSE(kv({0, 1, 2, 3}, true).prefix_cache);
+  CHECK_FALSE(kv({0, 1, 0, 1}, false).prefix_cache);
 }
 
 TEST_CASE("prefill and decode apart: the first token counts when the keys and values have arrived") {

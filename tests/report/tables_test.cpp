@@ -145,6 +145,11 @@ TEST_CASE("the details say how unevenly several instances work, of each role apa
 }
 
 TEST_CASE("the detail of a run states every group of figures with units") {
+  RunResult none = test::sample_run();
+  none.kv.hit_tokens = 0;
+  CHECK_FALSE(has(run_detail(summarize(none)), "prefix cache"));
+  none.kv.prefix_cache = true;  // requests have prefixes in common, and it found nothing
+  CHECK(has(run_detail(summarize(none)), "prefix cache  0 of 200 input tokens found, 0.0 %"));
   const std::string text = run_detail(summarize(test::sample_run()));
   CHECK(has(text, "eplb\n  plan          one copy more per layer\n"));
   CHECK(has(text, "2 of 2 completed in 4.000 s; offered 1.000/s, served 0.5000/s"));
