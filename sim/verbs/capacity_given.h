@@ -70,7 +70,7 @@ class CapacityGiven {
     return own(name) != nullptr ? std::optional(own(name)->front()) : in_file;
   }
   std::vector<std::string> list(const std::string& name, const std::string& fallback) {
-    const auto in_file = file_ ? file_->maybe<std::vector<std::string>>(key(name)) : std::nullopt;
+    const auto in_file = list_in_file(name, true);
     auto out = own(name) != nullptr ? split_list(own(name)->front()) : in_file.value_or(split_list(fallback));
     refuse_if(out.empty(), key(name), "the list is empty; leave it out for the default.");
     for (auto at = out.begin(); at != out.end(); ++at) {
@@ -79,7 +79,7 @@ class CapacityGiven {
     return out;
   }
   std::vector<std::string> repeated(const std::string& name) {
-    const auto in_file = file_ ? file_->maybe<std::vector<std::string>>(key(name)) : std::nullopt;
+    const auto in_file = list_in_file(name, false);
     return own(name) != nullptr ? *own(name) : in_file.value_or(std::vector<std::string>{});
   }
   bool flag(const std::string& name) {
@@ -140,6 +140,14 @@ class CapacityGiven {
   }
 
  private:
+  // A list in brackets, or one word in its place: as the option has it, with commas where `cut`.
+  std::optional<std::vector<std::string>> list_in_file(const std::string& name, bool cut) {
+    if (!file_ || !file_->has(key(name)) || file_->problem_of(key(name), ValueType::kText, {})) {
+      return file_ ? file_->maybe<std::vector<std::string>>(key(name)) : std::nullopt;
+    }
+    const auto word = file_->required<std::string>(key(name));
+    return cut ? split_list(word) : std::vector{word};
+  }
   const std::vector<std::string>* own(const std::string& name) const {
     const auto found = words_.find(name);
     return found != words_.end() ? &found->second : nullptr;

@@ -44,4 +44,25 @@ TEST_CASE("capacity names file, line and key of what is wrong in a file, and the
   refused(9, "growth: 0", "epsim: `nodes`: unknown node 'p9'", "--nodes p9");
 }
 
+// 2 sizes x 1 mode x 2 policies on 1 node with 1 layout are 4 designs, however the file writes its lists.
+TEST_CASE("capacity takes one value in a file where a list is meant, as on the command line") {
+  const TempDir dir;
+  const auto told = [&](const std::string& lists) {
+    std::ofstream(dir / "ask.yaml") << "model: olmoe-1b-7b\nrate: 20/s\ninput_tokens: 100\noutput_tokens: 10\n"
+                                       "slo: ttft.p99<2s\nquick: true\n"
+                                    << lists;
+    const Outcome out = run_epsim(dir, "capacity ask.yaml -q --overwrite -o plan");
+    REQUIRE_MESSAGE(out.exit_code == 0, out.err);
+    check_contains(out.out, {"4 designs, ", "(your price)"});
+    return out.out;
+  };
+  const std::string listed = told(
+      "nodes: [DGX-H100]\nsizes: [1, 2]\nattention_tp: [8]\nep_size: [all]\nmodes: [together]\nengines: [sglang]\n"
+      "dtypes: [bf16]\npolicies: [contiguous, base]\nvary: ['memory.static_fraction=0.8']\n"
+      "price: [DGX-H100=20usd/h]\n");
+  CHECK(told("nodes: DGX-H100\nsizes: 1,2\nattention_tp: 8\nep_size: all\nmodes: together\nengines: sglang\n"
+             "dtypes: bf16\npolicies: contiguous,base\nvary: memory.static_fraction=0.8\nprice: DGX-H100=20usd/h\n") ==
+        listed);
+}
+
 }  // namespace epsim::test
