@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,6 +49,13 @@ FittedProfile fit_profile(const PointFile& points, const MachineRates& rates,
 
 // Median, 95th percentile and worst of |predicted / measured - 1|.
 ErrorSummary summarise_errors(std::vector<double> relative_errors);
+
+// One operator or collective ("nccl_all_to_all, 8 GPUs") against points that need not be its profile's own.
+struct ComparedErrors {
+  std::string what;
+  std::optional<ErrorSummary> errors;  // none: the profile lacks the operator
+  double outside = 0;                  // share of the points outside what was measured
+};
 
 // Least squares with coefficients that are not negative, by trying every set of active columns: exact, for few columns.
 // Rows of `a` are in row-major order, `columns` to a row (at most 6).

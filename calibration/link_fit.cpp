@@ -250,9 +250,9 @@ std::string link_yaml(const FittedLink& link) {
   return out;
 }
 
-std::vector<LinkErrors> compare_link(const LinkProfile& link, bool inter, const PointFile& points) {
+std::vector<ComparedErrors> compare_link(const LinkProfile& link, bool inter, const PointFile& points) {
   const double rate = link.curves.front().link_rate.count();
-  std::vector<LinkErrors> out;
+  std::vector<ComparedErrors> out;
   const std::vector<Series> all = series_of(points, inter);
   const int each = most_gpus_per_node(all);
   for (const Series& series : all) {

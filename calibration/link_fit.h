@@ -41,12 +41,7 @@ std::vector<FittedLink> fit_links(const PointFile& points, const LinkRates& rate
 std::string link_yaml(const FittedLink& link);
 
 // A link profile against points of its tier, collective by collective.
-struct LinkErrors {
-  std::string what;  // "nccl_all_to_all, 8 GPUs"
-  ErrorSummary errors;
-  double extrapolated = 0;  // share of the points
-};
-std::vector<LinkErrors> compare_link(const LinkProfile& link, bool inter, const PointFile& points);
+std::vector<ComparedErrors> compare_link(const LinkProfile& link, bool inter, const PointFile& points);
 
 // For people: the curves with their latency, share of the link's rate, and error.
 std::string link_text(const LinkProfile& link);

@@ -14,7 +14,6 @@
 #include "models/catalogue/profiles.h"
 #include "sim/app/trace_verbs.h"
 #include "sim/core/files.h"
-#include "sim/core/mapped.h"
 #include "sim/core/quantity.h"
 #include "sim/core/refuse.h"
 
@@ -153,13 +152,6 @@ int show_words(const std::vector<std::string>& words) {
   return 0;
 }
 
-// One operator or collective; no errors where the profile lacks the operator.
-struct ComparedErrors {
-  std::string what;
-  std::optional<ErrorSummary> errors;
-  double outside = 0;  // share of the points outside what was measured
-};
-
 // Errors of a profile on points that need not be its own.
 std::vector<ComparedErrors> compare_with_points(const FittedProfile& profile, const PointFile& points) {
   std::vector<ComparedErrors> out;
@@ -183,12 +175,6 @@ std::vector<ComparedErrors> compare_with_points(const FittedProfile& profile, co
     out.push_back({table.op, summarise_errors(errors), outside / static_cast<double>(table.size())});
   }
   return out;
-}
-
-std::vector<ComparedErrors> compare_links_with_points(const LinkProfile& link, bool inter, const PointFile& points) {
-  return mapped(compare_link(link, inter, points), [](const LinkErrors& e) {
-    return ComparedErrors{e.what, e.errors, e.extrapolated};
-  });
 }
 
 std::string errors_text(const std::vector<ComparedErrors>& rows) {
@@ -229,9 +215,8 @@ int compare_words(const std::vector<std::string>& words) {
   const std::string name = file_argument(values, "profile", "the profile");
   const PointFile points = read_points(file_argument(values, "points", "the points to compare with"));
   const std::optional<std::string> tier = tier_of(name);
-  const std::vector<ComparedErrors> rows =
-      tier ? compare_links_with_points(link_profile(name, ""), *tier == "inter", points)
-           : compare_with_points(fitted_profile(name), points);
+  const std::vector<ComparedErrors> rows = tier ? compare_link(link_profile(name, ""), *tier == "inter", points)
+                                                : compare_with_points(fitted_profile(name), points);
   const JsonOutput json(values);
   std::cout << errors_text(rows);
   json.print(errors_json(rows));

@@ -10,6 +10,7 @@
 
 #include "sim/core/check.h"
 #include "traces/expert_loads/load_sources.h"
+#include "traces/routing_model/routing_law.h"
 
 namespace epsim {
 
@@ -62,20 +63,7 @@ void drift(std::span<double> loads, const Window& window, int layer, Seed seed) 
   for (double& x : loads) {
     x *= std::exp(window.drift * stream.normal());
   }
-  // Capping frees load for the others; a few rounds settle it, as each caps at least one more expert.
-  for (bool over = true; over;) {
-    over = false;
-    double capped = 0, rest = 0;
-    for (const double x : loads) {
-      (x >= tokens ? capped : rest) += std::min(x, tokens);
-    }
-    // Nothing is left for the others where the capped experts of a top-1 model take all.
-    const double scale = rest > 0 ? std::max(0.0, total - capped) / rest : 0;
-    for (double& x : loads) {
-      x = x >= tokens ? tokens : x * scale;
-      over = over || x > tokens;
-    }
-  }
+  cap_row(loads, tokens, total);
 }
 
 // A window whose layer l has `shares(l)` (hottest first), dealt to experts in an order drawn for that layer.

@@ -10,33 +10,19 @@
 #include "sim/core/simd.h"
 #include "traces/routing_model/byte_gaussian.h"
 #include "traces/routing_model/count_draws.h"
+#include "traces/routing_model/routing_law.h"
 
 namespace epsim {
 
 namespace {
 
-// Scales a row, some values of which are above 1, so that it sums to `total` with no value above 1: what the capped
-// experts cannot take goes to the others in proportion. A trace of the mean mix is let in first, so that a row in which
-// fewer than `total` experts drew anything can still be filled.
+// Caps a row, some values of which are above 1. A trace of the mean mix is let in first, so that a row in which fewer than
+// `total` experts drew anything can still be filled.
 void spread_capped(std::span<float> row, const float* mean, double total) {
   for (std::size_t e = 0; e < row.size(); ++e) {
     row[e] = std::max(row[e], 1e-3F * mean[e]);
   }
-  for (std::size_t round = 0; round < row.size(); ++round) {
-    double capped = 0, rest = 0;
-    for (const float x : row) {
-      (x >= 1.0F ? capped : rest) += x >= 1.0F ? 1.0 : static_cast<double>(x);
-    }
-    const double scale = rest > 0 ? (total - capped) / rest : 1.0;
-    bool again = false;
-    for (float& x : row) {
-      x = x >= 1.0F ? 1.0F : static_cast<float>(x * scale);
-      again = again || x > 1.0F;
-    }
-    if (!again) {
-      return;
-    }
-  }
+  cap_row(row, 1.0F, total);
 }
 
 constexpr std::size_t kRowsAtOnce = 4;

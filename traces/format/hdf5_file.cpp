@@ -14,13 +14,7 @@ namespace epsim {
 
 namespace {
 
-using hdf5::extent;
-using hdf5::library;
-using hdf5::Locked;
-using hdf5::owned;
-using hdf5::reason;
-using hdf5::refuse;
-using hdf5::write_failed;
+using namespace hdf5;
 
 constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 18;  // a chunk and its filters' copies stay in a core's cache
 constexpr Limit kLargestChunk{"bytes in a chunk", std::int64_t{128} << 20};

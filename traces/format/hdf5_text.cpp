@@ -12,13 +12,7 @@ namespace epsim {
 
 namespace {
 
-using hdf5::extent;
-using hdf5::library;
-using hdf5::Locked;
-using hdf5::owned;
-using hdf5::reason;
-using hdf5::refuse;
-using hdf5::write_failed;
+using namespace hdf5;
 
 constexpr std::uint64_t kMaxColumnRows = std::uint64_t{1} << 27;  // of text and number columns, which are read whole
 // UTF-8 of `size` bytes, padded with zeros.

@@ -23,24 +23,7 @@ void scale_capped(std::span<float> row, double total) {
   for (float& x : row) {
     x *= first;
   }
-  for (std::size_t round = 0; round <= row.size(); ++round) {
-    double capped = 0, rest = 0;
-    for (const float x : row) {
-      (x >= 1.0F ? capped : rest) += x >= 1.0F ? 1.0 : static_cast<double>(x);
-    }
-    if (rest <= 0) {
-      return;
-    }
-    const double scale = (total - capped) / rest;
-    bool again = false;
-    for (float& x : row) {
-      x = x >= 1.0F ? 1.0F : static_cast<float>(x * scale);
-      again = again || x > 1.0F;
-    }
-    if (!again) {
-      return;
-    }
-  }
+  cap_row(row, 1.0F, total);
 }
 
 RoutingLaw::RoutingLaw(RoutingModel model)

@@ -5,6 +5,8 @@
 //            chances about 1.5 ns per expert with 8 factors.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -61,8 +63,26 @@ class RoutingLaw {
   std::vector<float> spread_;    // [layer]
 };
 
-// Scales a row so that it sums to `total` with no value above 1: what capped values cannot take goes to the others in
-// proportion. At least `total` values must be positive.
+// Scales a row so that it sums to `total` with no value above `most`: what capped values cannot take goes to the others in
+// proportion, a few rounds of which settle it, as each caps at least one more. Where the others are all 0 the sum is less.
+template <class Value>
+void cap_row(std::span<Value> row, Value most, double total) {
+  bool over = true;
+  for (std::size_t round = 0; over && round <= row.size(); ++round) {
+    double capped = 0, rest = 0;
+    for (const Value x : row) {
+      (x >= most ? capped : rest) += static_cast<double>(std::min(x, most));
+    }
+    const double scale = rest > 0 ? std::max(0.0, total - capped) / rest : 0;
+    over = false;
+    for (Value& x : row) {
+      x = x >= most ? most : static_cast<Value>(x * scale);
+      over = over || x > most;
+    }
+  }
+}
+
+// The same with no value above 1, whatever the row sums to. At least `total` values must be positive.
 void scale_capped(std::span<float> row, double total);
 
 }  // namespace epsim
