@@ -309,42 +309,74 @@ void state_errors_on_new_experts(FittedOp& op, std::span<const Sample> samples) 
   if (op.kind != OpKind::kGroupedGemm || std::ssize(op.shapes) < kWidthFolds) {
     return;
   }
-  const auto size_of = [&](const Sample& s) { return op.shape_of(s.parameters) - op.shapes.data(); };
+  const auto size_of = [&](const Sample& s) {
+    return op.shape_of(s.parameters[3], s.parameters[4]) - op.shapes.data();
+  };
   op.held_out_width =
       held_out_by(op, samples, [&](const Sample& s) { return static_cast<double>(size_of(s) % kWidthFolds); });
   op.held_out_model = held_out_by(op, samples, [](const Sample& s) { return s.parameters[3]; });
 }
 
-// What assignments to other GPUs' experts take beside a rank's own, as runs price those.
-std::optional<RemoteRows> fit_remote_rows(FittedOp op, std::span<const Sample> ranks) {
+struct RankSample {
+  double own;     // price of its rows alone, s
+  double each;    // of those rows to an expert
+  double remote;  // assignments to other GPUs' experts
+  double time;    // measured, s
+};
+
+// What is above the price alone: with factors below 1, which own rows and remote ones that grow alike would allow, a hot
+// rank's rows would be too cheap.
+std::array<double, kRankTerms.size()> fit_rank_terms(std::span<const RankSample> samples, double column_s) {
+  std::vector<double> a, b;
+  for (const RankSample& s : samples) {
+    const double many = weight_of_many(s.each);
+    a.insert(a.end(), {s.own * (1 - many) / s.time, s.own * many / s.time, 1e-6 * share_of_launch(s.remote) / s.time,
+                       s.remote * column_s / s.time});
+    b.push_back(1 - s.own / s.time);
+  }
+  const std::vector<double> found = non_negative_least_squares(a, b, kRankTerms.size());
+  return {1 + found[0], 1 + found[1], found[2], found[3]};
+}
+
+// What assignments to other GPUs' experts take beside a rank's own, as runs price those; for sizes of experts with enough
+// points by themselves.
+void fit_ranks(FittedOp& op, std::span<const Sample> ranks) {
   if (ranks.size() < kFewestToCorrect) {
-    return std::nullopt;
+    return;
   }
   const auto own = [&](const Sample& s) {
     const std::vector<double>& p = s.parameters;
     return expert_price(op, {p[0] / p[1], p[1], p[2], p[3], p[4], p[5], s.experts}).time.count();
   };
   std::vector<double> a, b;
+  std::map<std::pair<double, double>, std::vector<RankSample>> by_shape;
   for (const Sample& s : ranks) {
     if (!s.held_out) {
+      by_shape[{s.parameters[3], s.parameters[4]}].push_back(
+          {own(s), s.parameters[0] / s.parameters[1], s.remote, s.time});
       for (const double term : remote_terms(s.remote, s.parameters[3], s.parameters[4], op.rates)) {
         a.push_back(term / s.time);
       }
       b.push_back(1 - own(s) / s.time);
     }
   }
-  RemoteRows out;
-  std::ranges::copy(non_negative_least_squares(a, b, kRemoteTerms.size()), out.coefficients.begin());
-  op.remote_rows = out;
+  op.remote_rows.emplace();
+  std::ranges::copy(non_negative_least_squares(a, b, kRemoteTerms.size()), op.remote_rows->coefficients.begin());
+  for (ShapeCorrection& shape : op.shapes) {
+    const std::vector<RankSample>& samples = by_shape[{shape.hidden, shape.intermediate}];
+    if (samples.size() >= kFewestToCorrect) {
+      shape.ranks = fit_rank_terms(samples, kActivationBytes / op.rates.bytes_per_s);
+    }
+  }
   std::vector<double> errors;
   for (const Sample& s : ranks) {
     if (s.held_out) {
-      const double remote = remote_price(op, s.remote, s.parameters[3], s.parameters[4]).count();
-      errors.push_back(std::fabs((own(s) + remote) / s.time - 1));
+      const RankTerms terms = op.rank_terms(s.parameters[3], s.parameters[4]);
+      errors.push_back(
+          std::fabs(terms.time(Seconds(own(s)), s.parameters[0] / s.parameters[1], s.remote).count() / s.time - 1));
     }
   }
-  out.held_out = summarise_errors(std::move(errors));
-  return out;
+  op.remote_rows->held_out = summarise_errors(std::move(errors));
 }
 
 std::vector<const Sample*> choose_training(std::span<const Sample> samples) {
@@ -401,7 +433,7 @@ FittedOp fit_op(const PointTable& points, const MachineRates& rates, const std::
   set_supported(op, samples);
   state_errors(op, samples);
   state_errors_on_new_experts(op, samples);
-  op.remote_rows = fit_remote_rows(op, ranks);
+  fit_ranks(op, ranks);
   return op;
 }
 

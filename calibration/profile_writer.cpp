@@ -106,6 +106,13 @@ std::string op_yaml(const FittedOp& op) {
     for (const ShapeCorrection& shape : op.shapes) {
       out += fmt::format("      - hidden: {:g}\n        intermediate: {:g}\n", shape.hidden, shape.intermediate);
       out += grid_yaml(shape.correction, "        ");
+      if (shape.ranks) {
+        out += "        ranks: {";
+        for (std::size_t t = 0; t < kRankTerms.size(); ++t) {
+          out += fmt::format("{}{}: {:.4g}", t > 0 ? ", " : "", kRankTerms[t], shape.ranks->at(t));
+        }
+        out += "}\n";
+      }
     }
   }
   if (op.steps) {

@@ -39,6 +39,9 @@ FittedCompute::FittedCompute(const FittedProfile& profile, const std::string& ca
   copy_ = take(profile, "device_copy", gpu);
   if (const auto experts = model.dense() ? std::nullopt : take(profile, experts_op(model), gpu)) {
     tabulate_experts(*experts, model);
+    if (parallelism.ep_size() > 1) {
+      ranks_ = experts->rank_terms(static_cast<double>(model.hidden), static_cast<double>(model.moe_intermediate));
+    }
   }
   prefill_ = take(profile, prefill_op(model, profile), gpu);
   decode_ = take(profile, decode_op(model), gpu);
@@ -69,13 +72,15 @@ Price FittedCompute::experts(double rows, double touched, std::optional<double> 
 void FittedCompute::experts(std::span<const double> rows, std::span<const double> touched, std::optional<double> tokens,
                             PriceRow& out) const {
   (tokens ? of_tokens_ : of_rows_).at(rows, touched, tokens.value_or(0), out);
-  if (!tokens || remote_each_ + remote_launch_ <= Seconds(0)) {
+  if (!tokens || !ranks_) {
     return;
   }
   const double assignments = *tokens * top_k_;
   for (std::size_t g = 0; g < rows.size(); ++g) {
-    const double remote = rows[g] > 0 ? std::max(0.0, assignments - rows[g]) : 0;
-    out.seconds[g] += remote * remote_each_.count() + std::min(1.0, remote) * remote_launch_.count();
+    if (rows[g] > 0) {
+      const double each = rows[g] / std::max(1.0, touched[g]);
+      out.seconds[g] = ranks_->time(Seconds(out.seconds[g]), each, assignments - rows[g]).count();
+    }
   }
 }
 
@@ -99,12 +104,6 @@ void FittedCompute::tabulate_experts(const FittedOp& op, const MoeSpec& model) {
         static_cast<double>(model.experts)};
     return marked(expert_price(op, rows)) + permutation(each * groups);
   };
-  const auto remote = [&](double assignments) {
-    return remote_price(op, assignments, static_cast<double>(model.hidden),
-                        static_cast<double>(model.moe_intermediate));
-  };
-  remote_each_ = remote(2) - remote(1);
-  remote_launch_ = remote(1) - remote_each_;
   of_rows_ = ExpertTable([&](double each, double groups) {
     return ExpertTable::Point{
         price(each, groups, each * groups), {}, std::max(least(each, groups), moved(each * groups))};

@@ -78,8 +78,7 @@ class FittedCompute {
   std::optional<FittedOp> prefill_, decode_;
   std::optional<FittedOp> gate_, norm_, activation_, permute_, unpermute_, copy_;
   ExpertTable of_tokens_, of_rows_;
-  Seconds remote_each_{},
-      remote_launch_{};  // of assignments to other GPUs' experts: each one, and all of them together
+  std::optional<RankTerms> ranks_;  // where all tokens are on every GPU; none without expert parallelism
   // Products asked for before: a run asks for the same few matrices at the same numbers of tokens again and again. A
   // run has a model of its own, so no two threads meet here.
   struct KnownProduct {

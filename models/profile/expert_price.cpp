@@ -50,16 +50,4 @@ Price expert_price(const FittedOp& op, const ExpertRows& r) {
   return {Seconds(std::pow(few.time.count(), 1 - many) * std::pow(scaled, many)), Origin::kExtrapolated};
 }
 
-Seconds remote_price(const FittedOp& op, double assignments, double hidden, double intermediate) {
-  if (!op.remote_rows) {
-    return Seconds(0);
-  }
-  const std::array terms = remote_terms(assignments, hidden, intermediate, op.rates);
-  double out = 0;
-  for (std::size_t t = 0; t < terms.size(); ++t) {
-    out += op.remote_rows->coefficients[t] * terms[t];
-  }
-  return Seconds(out);
-}
-
 }  // namespace epsim

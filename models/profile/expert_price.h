@@ -2,8 +2,7 @@
 //
 //   Models : few experts with many rows: where a table measured whole models on one GPU alone, each of a GPU's few experts takes
 //            the time that it takes among all of the model's at as many rows: nothing was measured closer to it.
-//            Assignments to other GPUs' experts, where all tokens are on every GPU: a kernel's buffers hold a row for each, which
-//            activation and sum go over (FittedOp::remote_rows).
+//   Ignores: assignments to other GPUs' experts, where all tokens are on every GPU: FittedOp::rank_terms().
 #pragma once
 
 #include "models/profile/fitted_op.h"
@@ -19,7 +18,5 @@ struct ExpertRows {
 };
 
 Price expert_price(const FittedOp& op, const ExpertRows& r);
-// `assignments` >= 0 of other GPUs' experts. None: no time.
-Seconds remote_price(const FittedOp& op, double assignments, double hidden, double intermediate);
 
 }  // namespace epsim

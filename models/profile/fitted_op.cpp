@@ -81,6 +81,15 @@ void read_shapes(ConfigReader& in, const OpInfo& info, FittedOp& out) {
     const std::size_t size = rows.knots.size() * skew.knots.size();
     read.correction = LogGrid({std::move(rows), std::move(skew)});
     read.correction.values() = read_corrections(shape, size);
+    if (shape.has("ranks")) {
+      ConfigReader ranks = shape.section("ranks");
+      read.ranks.emplace();
+      for (std::size_t t = 0; t < kRankTerms.size(); ++t) {
+        read.ranks->at(t) = ranks.required<double>(std::string(kRankTerms[t]));
+      }
+      ranks.check(read.ranks->at(0) >= 1 && read.ranks->at(1) >= 1, "own_few",
+                  "no rank is faster than its rows alone.");
+    }
     out.shapes.push_back(std::move(read));
   }
   in.check(out.shapes.empty() || out.kind == OpKind::kGroupedGemm, "shapes", "only a grouped GEMM has them.");
@@ -182,7 +191,7 @@ Price FittedOp::price(std::span<const double> parameters) const {
     time += coefficients[t] * place.terms[t];
   }
   double correction_here = correction.at(std::span(place.axes).first(correction.axes().size()));
-  const ShapeCorrection* shape = shape_of(parameters);
+  const ShapeCorrection* shape = kind == OpKind::kGroupedGemm ? shape_of(parameters[3], parameters[4]) : nullptr;
   if (shape != nullptr) {
     correction_here += shape->correction.at(shape_axes(place));
   }
@@ -193,14 +202,38 @@ Price FittedOp::price(std::span<const double> parameters) const {
   return {Seconds(time * std::exp(correction_here)), known ? Origin::kInterpolated : Origin::kExtrapolated};
 }
 
-const ShapeCorrection* FittedOp::shape_of(std::span<const double> parameters) const {
-  if (kind != OpKind::kGroupedGemm) {
-    return nullptr;
+double weight_of_many(double each) {
+  constexpr double kFew = 8, kMany = 128;
+  return std::clamp(std::log2(each / kFew) / std::log2(kMany / kFew), 0.0, 1.0);
+}
+
+Seconds RankTerms::time(Seconds alone, double each, double remote) const {
+  if (remote <= 0) {
+    return alone;
   }
+  const double many = own_few == own_many ? 1 : weight_of_many(each);
+  return alone * (own_few * (1 - many) + own_many * many) + launch * share_of_launch(remote) + row * remote;
+}
+
+const ShapeCorrection* FittedOp::shape_of(double hidden, double intermediate) const {
   const auto found = std::find_if(shapes.begin(), shapes.end(), [&](const ShapeCorrection& s) {
-    return s.hidden == parameters[3] && s.intermediate == parameters[4];
+    return s.hidden == hidden && s.intermediate == intermediate;
   });
   return found == shapes.end() ? nullptr : &*found;
+}
+
+RankTerms FittedOp::rank_terms(double hidden, double intermediate) const {
+  const double column_s = kActivationBytes / rates.bytes_per_s;
+  const ShapeCorrection* shape = shape_of(hidden, intermediate);
+  if (shape != nullptr && shape->ranks) {
+    const auto& [few, many, launch, columns] = *shape->ranks;
+    return {few, many, Seconds(launch * 1e-6), Seconds(columns * column_s)};
+  }
+  if (!remote_rows) {
+    return {};
+  }
+  const auto& [launch, of_hidden, of_width] = remote_rows->coefficients;
+  return {1, 1, Seconds(launch * 1e-6), Seconds((of_hidden * hidden + of_width * intermediate) * column_s)};
 }
 
 const FittedOp* FittedProfile::find(std::string_view op) const {

@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/profile/log_grid.h"
@@ -33,14 +34,28 @@ struct ErrorSummary {
 
 ErrorSummary read_error_summary(ConfigReader in);
 
-// What one size of experts adds to the correction, over the op's first and last axis (rows per group, skew).
+// What a rank of expert parallelism takes where all tokens are on every GPU: its own experts' time, times a factor of at least 1
+// (kernels are tuned for a number of experts), and for assignments to other GPUs' experts a launch and so much each.
+struct RankTerms {
+  double own_few = 1, own_many = 1;  // the factor with few rows an expert, and with many
+  Seconds launch{}, row{};
+  // `alone`: the price of the rank's own rows, `each` of them to an expert; `remote`: assignments.
+  Seconds time(Seconds alone, double each, double remote) const;
+};
+// How much own_many weighs with `each` rows to an expert; own_few has the rest.
+double weight_of_many(double each);
+// As a fit has them: the factors, the launch in microseconds, and what an assignment moves in columns of bf16.
+inline constexpr std::array<std::string_view, 4> kRankTerms = {"own_few", "own_many", "launch", "columns"};
+
+// What one size of experts adds to the correction, over the op's first and last axis (rows per group, skew), and its ranks'
+// terms where enough of these were measured.
 struct ShapeCorrection {
   double hidden = 0, intermediate = 0;
   LogGrid correction;
+  std::optional<std::array<double, kRankTerms.size()>> ranks = {};
 };
 
-// What assignments to other GPUs' experts take where all tokens are on every GPU, and the error with it on the fifth of the
-// points of expert-parallel ranks that was held out.
+// The terms of ranks with experts of other sizes, and the error of all on the fifth of the points of ranks that was held out.
 struct RemoteRows {
   std::array<double, kRemoteTerms.size()> coefficients{};
   ErrorSummary held_out;
@@ -69,8 +84,9 @@ struct FittedOp {
   // `parameters` as in op_shapes.h, all positive.
   Price price(std::span<const double> parameters) const;
   bool inside(const OpPlace& place) const;
-  // Null for a size that was not measured, and for operators that know none.
-  const ShapeCorrection* shape_of(std::span<const double> parameters) const;
+  // Of a grouped GEMM; null for a size that was not measured.
+  const ShapeCorrection* shape_of(double hidden, double intermediate) const;
+  RankTerms rank_terms(double hidden, double intermediate) const;
 };
 
 // Where a place stands in a ShapeCorrection's grid.

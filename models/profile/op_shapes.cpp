@@ -80,7 +80,6 @@ constexpr std::array<OpDtype, 5> kDtypes = {{{"_fp8", "fp8", WeightType::kFp8},
 // DeepSeek's multi-head latent attention: a query and key of 128 + 64, a value of 128; the cached latent is 512 + 64.
 constexpr double kMlaQueryWidth = 192, kMlaValueWidth = 128, kMlaLatent = 512, kMlaRope = 64;
 constexpr double kMicrosecond = 1e-6;
-constexpr double kActivationBytes = 2;  // bf16 in and out, whatever the weights
 
 OpPlace grouped_gemm(std::span<const double> p, const OpRates& r) {
   const auto [rows, groups, most] = std::array{p[0], p[1], p[2]};
@@ -176,9 +175,14 @@ std::size_t count_names(std::span<const std::string_view> names) {
   return static_cast<std::size_t>(std::count_if(names.begin(), names.end(), [](auto name) { return !name.empty(); }));
 }
 
+double share_of_launch(double assignments) {
+  constexpr double kHalfAt = 30;
+  return assignments / (assignments + kHalfAt);
+}
+
 std::array<double, 3> remote_terms(double assignments, double hidden, double intermediate, const OpRates& rates) {
   const double row_s = assignments * kActivationBytes / rates.bytes_per_s;
-  return {std::min(1.0, assignments) * kMicrosecond, row_s * hidden, row_s * intermediate};
+  return {share_of_launch(assignments) * kMicrosecond, row_s * hidden, row_s * intermediate};
 }
 
 double padded_rows(double rows, double groups, double rows_max, double tile) {

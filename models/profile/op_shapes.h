@@ -85,7 +85,10 @@ struct OpPlace {
 //   copies:       bytes; launches: number of empty kernels one by one, or in one graph
 OpPlace op_place(OpKind kind, std::span<const double> p, const OpRates& rates);
 
-// Seconds, in the order of kRemoteTerms; less than one assignment has as much less of the launch.
+inline constexpr double kActivationBytes = 2;  // bf16 in and out, whatever the weights
+// How much of the launch term n assignments to other GPUs' experts cost: a few are hidden behind the kernel's own blocks.
+double share_of_launch(double assignments);
+// Seconds, in the order of kRemoteTerms.
 std::array<double, 3> remote_terms(double assignments, double hidden, double intermediate, const OpRates& rates);
 
 // Rows after padding every group to whole tiles. Even groups exactly; uneven ones lose half a tile each on average.

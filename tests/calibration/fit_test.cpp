@@ -115,8 +115,9 @@ TEST_CASE("many rows for few groups are extrapolated where a table has few group
   CHECK(origin(16, 200) == Origin::kExtrapolated);
 }
 
-// 16 of 128 experts, top-8, on a rank that has all tokens: of 8 assignments a token one is its own.
-TEST_CASE("what other ranks' assignments take is fitted beside the ranks' own rows") {
+// 16 of 128 experts, top-8, on a rank that has all tokens: of 8 assignments a token one is its own. The ranks' own experts take
+// `few` times what they take alone up to 8 rows an expert, `many` times from 128 on.
+FittedOp fit_of_ranks(double few, double many) {
   const auto own = [](double groups, double rows) {
     return 20e-6 + groups * 3 * 1e6 * 2 / 1e12 + 6 * 1e6 * rows / 50e12;
   };
@@ -135,13 +136,18 @@ TEST_CASE("what other ranks' assignments take is fitted beside the ranks' own ro
           table.add(std::vector<double>{rows, groups, each, hidden, width, rows / top_k, rows, 128}, own(groups, rows));
         }
         // 6 us, and of each other assignment three rows of the hidden size and one of the width, in bf16 at 1 TB/s.
-        const double remote = 6e-6 + 7 * rows * (3 * hidden + width) * 2 / 1e12;
+        const double others = 7 * rows;
+        const double remote = 6e-6 * others / (others + 30) + others * (3 * hidden + width) * 2 / 1e12;
         table.add(std::vector<double>{rows, groups, each, hidden, width, rows, 8 * rows, 128},
-                  own(groups, rows) + remote);
+                  (few + (many - few) * weight_of_many(each)) * own(groups, rows) + remote);
       }
     }
   }
-  const FittedOp op = fit_op(table, kRates, "a test");
+  return fit_op(table, kRates, "a test");
+}
+
+TEST_CASE("what other ranks' assignments take is fitted beside the ranks' own rows") {
+  const FittedOp op = fit_of_ranks(1, 1);
   REQUIRE(op.remote_rows.has_value());
   CHECK(op.remote_rows->coefficients[0] == doctest::Approx(6).epsilon(0.05));
   CHECK(op.remote_rows->coefficients[1] == doctest::Approx(3).epsilon(0.05));
@@ -154,6 +160,28 @@ TEST_CASE("what other ranks' assignments take is fitted beside the ranks' own ro
   REQUIRE(back.ops.front().remote_rows.has_value());
   CHECK(back.ops.front().remote_rows->coefficients[1] ==
         doctest::Approx(op.remote_rows->coefficients[1]).epsilon(1e-5));
+}
+
+TEST_CASE("each size of experts has its own terms of ranks, which a profile keeps") {
+  const FittedOp fitted = fit_of_ranks(1.2, 1.8);
+  const FittedProfile back =
+      read_fitted_profile(Config::from_text(profile_yaml({"toy", "Toy", "", "", {fitted}}), "fit.yaml"));
+  for (const FittedOp* op : {&fitted, &back.ops.front()}) {
+    for (const auto& [hidden, width] : {std::pair(2000.0, 500.0), std::pair(500.0, 2000.0)}) {
+      const RankTerms terms = op->rank_terms(hidden, width);
+      CHECK(terms.own_few == doctest::Approx(1.2).epsilon(0.05));
+      CHECK(terms.own_many == doctest::Approx(1.8).epsilon(0.05));
+      CHECK(terms.launch.count() == doctest::Approx(6e-6).epsilon(0.3));
+      CHECK(terms.row.count() == doctest::Approx((3 * hidden + width) * 2 / 1e12).epsilon(0.05));
+    }
+  }
+  CHECK(fitted.remote_rows->held_out.p95 < 0.05);
+  const RankTerms terms{1.5, 2.5, 4_us, 0.002_us};
+  CHECK(terms.time(10_us, 8, 0) == 10_us);  // no expert parallelism
+  const auto time = [&](double each, double remote) { return terms.time(10_us, each, remote).count(); };
+  CHECK(time(8, 30) == doctest::Approx(17.06e-6).epsilon(1e-9));    // 15 + 4 x 30 / (30 + 30) + 30 x 0.002
+  CHECK(time(128, 30) == doctest::Approx(27.06e-6).epsilon(1e-9));  // 25
+  CHECK(time(32, 30) == doctest::Approx(22.06e-6).epsilon(1e-9));   // 20, half the way from 2^3 to 2^7
 }
 
 TEST_CASE("repeated rows show the noise that no model can pass under") {

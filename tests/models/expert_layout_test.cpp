@@ -1,12 +1,16 @@
 // Experts over EP ranks of several GPUs: what each GPU holds and computes, and what travels, worked out by hand.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "models/catalogue/catalogue.h"
 #include "models/catalogue/model_catalogue.h"
+#include "models/catalogue/profiles.h"
 #include "models/compute/fitted_compute.h"
 #include "models/memory/memory_model.h"
+#include "models/profile/expert_price.h"
 #include "tests/models/small_step.h"
 
 using namespace epsim;
@@ -124,4 +128,37 @@ TEST_CASE("experts of few columns take as long as their rows take to be read and
   const double rows = 256 * 8192.0, bytes = rows * 2 * 7168 * 2;
   CHECK(compute.experts(rows, 256, std::nullopt).time.count() ==
         doctest::Approx(bytes / node.spec.gpu.memory_bandwidth.count()).epsilon(1e-6));
+}
+
+// AIConfigurator, h200_sxm/moe/sglang/0.5.14, bf16, hidden 4096, 16,384 balanced tokens, top-8 of 128 experts of 1536 columns
+// over 8 GPUs: SGLang's Triton kernel is tuned for 128 experts of 192 columns, not for a rank's 64 of 384.
+TEST_CASE("ranks of Qwen3-235B's experts in bf16 take what was measured, and EP 1 the least") {
+  const FittedProfile profile = fitted_profile("h200-sglang");
+  const FittedOp* op = profile.find("grouped_gemm");
+  REQUIRE(op != nullptr);
+  for (const auto& [ep, measured_ms] :
+       {std::pair(1, 1.84), std::pair(2, 2.87), std::pair(4, 2.96), std::pair(8, 3.21)}) {
+    const double assignments = 16384 * 8, rows = assignments / ep, groups = 128.0 / ep, width = 1536.0 * ep / 8;
+    const Price alone = expert_price(*op, {rows / groups, groups, rows / groups, 4096, width, 16384, 128});
+    const double ms = op->rank_terms(4096, width).time(alone.time, rows / groups, assignments - rows).count() * 1e3;
+    CAPTURE(ep);
+    CAPTURE(ms);
+    CHECK(std::abs(ms / measured_ms - 1) < 0.15);
+  }
+}
+
+TEST_CASE("without expert parallelism a GPU is no rank, to whatever its rows round") {
+  const MoeSpec model = find_model("qwen3-235b-a22b");
+  const GpuSpec gpu = find_node("DGX-H200").spec.gpu;
+  const auto compute = [&](int moe_tp) {
+    Parallelism parallelism{.gpus = 8, .attention_tp = 8};
+    parallelism.moe_tp = moe_tp;
+    return FittedCompute(fitted_profile("h200-sglang"), "", parallelism.one_gpu_of(model), gpu, parallelism);
+  };
+  constexpr double kTokens = 16384, kAll = kTokens * 8;
+  const FittedCompute split = compute(8), ranks = compute(4);
+  const double alone = split.experts(kAll, 128, kTokens).time.count();
+  CHECK(split.experts(kAll * (1 - 1e-7), 128, kTokens).time.count() == doctest::Approx(alone).epsilon(1e-6));
+  // Half the rows of experts twice as wide: as much to compute, but no kernel tuned for 64 experts, and the others' rows.
+  CHECK(ranks.experts(kAll / 2, 64, kTokens).time.count() > 1.3 * alone);
 }
