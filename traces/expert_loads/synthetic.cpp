@@ -180,7 +180,7 @@ LoadWindow make_zipf_loads(ConfigReader& in, const MoeSpec& model, Seed seed) {
       fmt::format("so steep a law gives the hottest expert {:.3g} assignments per token, and at most 1 is possible; "
                   "at most {:.4f} is allowed for {}.",
                   shares[0] * model.top_k, power_law_exponent(model.experts, steepest(model)), model.name));
-  return deal(model, read_window(in), seed, [&](std::size_t) { return shares; });
+  return deal(model, read_window(in), seed, [&](std::size_t) { return std::vector(shares); });
 }
 
 LoadWindow make_skew_loads(ConfigReader& in, const MoeSpec& model, Seed seed) {
