@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,9 @@ struct CorrectionSample {
   std::vector<double> place;  // log2 features
   double log_ratio = 0;       // of measured over predicted
 };
+
+// Too few points tell nothing of how kernels differ from the physical terms by shape.
+inline constexpr std::size_t kFewestToCorrect = 20;
 
 // At most so many knots per axis of an operator.
 std::array<std::size_t, 4> knot_limits(OpKind kind);

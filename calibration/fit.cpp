@@ -2,16 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <Eigen/Dense>
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <map>
 
 #include "calibration/correction_fit.h"
+#include "calibration/rank_fit.h"
 #include "models/catalogue/profiles.h"
 #include "models/profile/expert_price.h"
-#include "sim/core/check.h"
 #include "sim/core/choice.h"
 #include "sim/core/error.h"
 #include "sim/core/fingerprint.h"
@@ -144,9 +143,6 @@ void fit_steps(FittedOp& op, std::span<const Sample* const> training) {
   }
   op.steps = fit_correction(samples, {std::string(op_info(op.kind).axes[0])}, kStepKnots);
 }
-
-// Too few points tell nothing of how kernels differ from the physical terms by shape.
-constexpr std::size_t kFewestToCorrect = 20;
 
 void fit_corrections(FittedOp& op, std::span<const Sample* const> training) {
   const OpInfo& info = op_info(op.kind);
@@ -317,66 +313,12 @@ void state_errors_on_new_experts(FittedOp& op, std::span<const Sample> samples) 
   op.held_out_model = held_out_by(op, samples, [](const Sample& s) { return s.parameters[3]; });
 }
 
-struct RankSample {
-  double own;     // price of its rows alone, s
-  double each;    // of those rows to an expert
-  double remote;  // assignments to other GPUs' experts
-  double time;    // measured, s
-};
-
-// What is above the price alone: with factors below 1, which own rows and remote ones that grow alike would allow, a hot
-// rank's rows would be too cheap.
-std::array<double, kRankTerms.size()> fit_rank_terms(std::span<const RankSample> samples, double column_s) {
-  std::vector<double> a, b;
-  for (const RankSample& s : samples) {
-    const double many = weight_of_many(s.each);
-    a.insert(a.end(), {s.own * (1 - many) / s.time, s.own * many / s.time, 1e-6 * share_of_launch(s.remote) / s.time,
-                       s.remote * column_s / s.time});
-    b.push_back(1 - s.own / s.time);
-  }
-  const std::vector<double> found = non_negative_least_squares(a, b, kRankTerms.size());
-  return {1 + found[0], 1 + found[1], found[2], found[3]};
-}
-
-// What assignments to other GPUs' experts take beside a rank's own, as runs price those; for sizes of experts with enough
-// points by themselves.
-void fit_ranks(FittedOp& op, std::span<const Sample> ranks) {
-  if (ranks.size() < kFewestToCorrect) {
-    return;
-  }
-  const auto own = [&](const Sample& s) {
+std::vector<RankPoint> rank_points(const FittedOp& op, std::span<const Sample> ranks) {
+  return mapped(ranks, [&](const Sample& s) {
     const std::vector<double>& p = s.parameters;
-    return expert_price(op, {p[0] / p[1], p[1], p[2], p[3], p[4], p[5], s.experts}).time.count();
-  };
-  std::vector<double> a, b;
-  std::map<std::pair<double, double>, std::vector<RankSample>> by_shape;
-  for (const Sample& s : ranks) {
-    if (!s.held_out) {
-      by_shape[{s.parameters[3], s.parameters[4]}].push_back(
-          {own(s), s.parameters[0] / s.parameters[1], s.remote, s.time});
-      for (const double term : remote_terms(s.remote, s.parameters[3], s.parameters[4], op.rates)) {
-        a.push_back(term / s.time);
-      }
-      b.push_back(1 - own(s) / s.time);
-    }
-  }
-  op.remote_rows.emplace();
-  std::ranges::copy(non_negative_least_squares(a, b, kRemoteTerms.size()), op.remote_rows->coefficients.begin());
-  for (ShapeCorrection& shape : op.shapes) {
-    const std::vector<RankSample>& samples = by_shape[{shape.hidden, shape.intermediate}];
-    if (samples.size() >= kFewestToCorrect) {
-      shape.ranks = fit_rank_terms(samples, kActivationBytes / op.rates.bytes_per_s);
-    }
-  }
-  std::vector<double> errors;
-  for (const Sample& s : ranks) {
-    if (s.held_out) {
-      const RankTerms terms = op.rank_terms(s.parameters[3], s.parameters[4]);
-      errors.push_back(
-          std::fabs(terms.time(Seconds(own(s)), s.parameters[0] / s.parameters[1], s.remote).count() / s.time - 1));
-    }
-  }
-  op.remote_rows->held_out = summarise_errors(std::move(errors));
+    const Price alone = expert_price(op, {p[0] / p[1], p[1], p[2], p[3], p[4], p[5], s.experts});
+    return RankPoint{p[3], p[4], alone.time, p[0] / p[1], s.remote, s.time, s.held_out};
+  });
 }
 
 std::vector<const Sample*> choose_training(std::span<const Sample> samples) {
@@ -433,7 +375,7 @@ FittedOp fit_op(const PointTable& points, const MachineRates& rates, const std::
   set_supported(op, samples);
   state_errors(op, samples);
   state_errors_on_new_experts(op, samples);
-  fit_ranks(op, ranks);
+  fit_ranks(op, rank_points(op, ranks));
   return op;
 }
 
@@ -472,60 +414,6 @@ FittedProfile fit_profile(const PointFile& points, const MachineRates& rates,
     add_attention(out, note);
   }
   return out;
-}
-
-ErrorSummary summarise_errors(std::vector<double> errors) {
-  ErrorSummary out;
-  out.points = static_cast<std::int64_t>(errors.size());
-  if (errors.empty()) {
-    return out;
-  }
-  std::sort(errors.begin(), errors.end());
-  const auto at = [&](double share) {
-    const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(errors.size())));
-    return errors[std::max<std::size_t>(rank, 1) - 1];
-  };
-  out.median = at(0.5);
-  out.p95 = at(0.95);
-  out.worst = errors.back();
-  return out;
-}
-
-std::vector<double> non_negative_least_squares(std::span<const double> a, std::span<const double> b,
-                                               std::size_t columns) {
-  EPSIM_CHECK(columns > 0 && columns <= 6 && a.size() == b.size() * columns, "one row of coefficients per value");
-  const auto rows = static_cast<Eigen::Index>(b.size());
-  const auto width = static_cast<Eigen::Index>(columns);
-  using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  const Eigen::Map<const RowMajor> matrix(a.data(), rows, width);
-  const Eigen::Map<const Eigen::VectorXd> wanted(b.data(), rows);
-  const Eigen::MatrixXd normal = matrix.transpose() * matrix;
-  const Eigen::VectorXd right = matrix.transpose() * wanted;
-  Eigen::VectorXd best = Eigen::VectorXd::Zero(width);
-  double least = 0;  // of x'Nx - 2x'r, which is 0 at x = 0
-  for (unsigned active = 1; active < (1U << columns); ++active) {
-    // Columns that are not active keep a coefficient of 0: their row of the system says so.
-    Eigen::MatrixXd system = normal;
-    Eigen::VectorXd sides = right;
-    for (Eigen::Index c = 0; c < width; ++c) {
-      if ((active >> c & 1U) == 0) {
-        system.row(c).setZero();
-        system.col(c).setZero();
-        system(c, c) = 1;
-        sides(c) = 0;
-      }
-    }
-    const Eigen::VectorXd x = system.ldlt().solve(sides);
-    if (!x.allFinite() || (x.array() < 0).any()) {
-      continue;
-    }
-    const double value = x.dot(normal * x) - 2 * x.dot(right);
-    if (value < least) {
-      least = value;
-      best = x;
-    }
-  }
-  return {best.begin(), best.end()};
 }
 
 }  // namespace epsim

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "calibration/least_squares.h"
 #include "calibration/points.h"
 #include "models/profile/fitted_op.h"
 
@@ -47,19 +48,11 @@ FittedOp fit_op(const PointTable& points, const MachineRates& rates, const std::
 FittedProfile fit_profile(const PointFile& points, const MachineRates& rates,
                           const std::function<void(const std::string&)>& note);
 
-// Median, 95th percentile and worst of |predicted / measured - 1|.
-ErrorSummary summarise_errors(std::vector<double> relative_errors);
-
 // One operator or collective ("nccl_all_to_all, 8 GPUs") against points that need not be its profile's own.
 struct ComparedErrors {
   std::string what;
   std::optional<ErrorSummary> errors;  // none: the profile lacks the operator
   double outside = 0;                  // share of the points outside what was measured
 };
-
-// Least squares with coefficients that are not negative, by trying every set of active columns: exact, for few columns.
-// Rows of `a` are in row-major order, `columns` to a row (at most 6).
-std::vector<double> non_negative_least_squares(std::span<const double> a, std::span<const double> b,
-                                               std::size_t columns);
 
 }  // namespace epsim

@@ -174,7 +174,7 @@ class FlashLayer {
         gpu.slots.push_back(e);
       }
     }
-    return layer_of_gpus(mapped(gpus, &Gpu::slots));
+    return uniform_layer(layer_of_gpus(mapped(gpus, &Gpu::slots)).slots, static_cast<int>(gpus.size()));
   }
 
   Gpu& least_risk(std::vector<Gpu>& gpus, int e, const Copies& copies) const {

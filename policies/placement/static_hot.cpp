@@ -46,7 +46,7 @@ class HotToCold {
     }
   }
 
-  LayerPlan plan() const { return layer_of_gpus(held_); }
+  LayerPlan plan() const { return uniform_layer(layer_of_gpus(held_).slots, static_cast<int>(held_.size())); }
 
  private:
   bool holds(std::size_t gpu, int expert) const {

@@ -68,7 +68,7 @@ class SwiftLayer {
     return *std::max_element(weight_.begin(), weight_.end());
   }
 
-  LayerPlan plan() const { return layer_of_gpus(slots_); }
+  LayerPlan plan() const { return uniform_layer(layer_of_gpus(slots_).slots, static_cast<int>(slots_.size())); }
 
  private:
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }

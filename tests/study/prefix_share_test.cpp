@@ -69,8 +69,8 @@ TEST_CASE("one instance at its share of conversations is as fast as four behind 
     CAPTURE(router);
     CAPTURE(share);
     CAPTURE(whole);
-    CHECK(share / whole > 0.88);  // 600 requests on the whole, 150 on the share
-    CHECK(share / whole < 1.14);
+    CHECK(share / whole > 0.9);
+    CHECK(share / whole < 1.14);  // 1.16 with 1,200 requests: the share errs to the slow side
     ttft.push_back(whole);
   }
   CHECK(ttft[0] < 0.8 * ttft[1]);
