@@ -302,7 +302,11 @@ std::string what_if_text(const CapacityPlan& plan) {
     table.add_row({asked.what, least + rounded(ms_of(p.ttft_s, &Summary::p99)),
                    least + rounded(ms_of(p.tpot_s, &Summary::p99)), verdict});
   }
-  return "\n" + table.render(2) + "  of " + share_text(option) + cut_short + "\n";
+  const CapacityWhatIf& last = option.what_ifs.back();
+  const bool whole = last.share.one_in == 1 && !last.share.pools.empty() &&
+                     last.share.pools.back().instances == option.pools.back().instances;
+  return fmt::format("\n{}  of {}{}\n", table.render(2), whole ? "the whole deployment" : share_text(option),
+                     cut_short);
 }
 
 // What fails first as demand grows.

@@ -181,7 +181,10 @@ std::vector<CapacityWhatIf> what_ifs_of(const CapacityQuestion& question, const 
     }
     out.push_back({std::move(what), growth, std::move(share), {}});
   };
-  const DeploymentShare all = share_of(option.pools);
+  const auto shared = [&](const std::vector<CapacityPool>& pools) {
+    return option.whole && question.share_differs ? DeploymentShare{pools, 1} : share_of(pools);
+  };
+  const DeploymentShare all = shared(option.pools);
   for (const double growth : {0.1, 0.2, 0.3, 0.5, 0.75, 1.0}) {
     add(fmt::format("demand +{:.0f} %", 100 * growth), growth, all);
   }
@@ -191,7 +194,7 @@ std::vector<CapacityWhatIf> what_ifs_of(const CapacityQuestion& question, const 
       add(fmt::format("{} instance lost", option.pools.size() == 1 ? "an"
                                           : p == 0                 ? "a prefill"
                                                                    : "a decode"),
-          0, share_of(less));
+          0, shared(less));
     }
   }
   add(std::string(kSlower), 0, all, all_at_speed(question, all.pools, 1 / (1 + kStepError)));
@@ -369,7 +372,11 @@ void ask_what_ifs(CapacityRuns& runs, const std::atomic<bool>* stop, CapacityOpt
   }
   run_jobs(all_jobs(option.what_ifs.size()), {.stop = stop}, [&](std::size_t i, const Abandoned&) {
     CapacityWhatIf& asked = option.what_ifs[i];
-    asked.answer = runs.ask(asked.share.pools, asked.share.one_in, option.alone, AskedFor::kLong, asked.growth);
+    asked.answer = runs.ask(asked.share.pools, asked.share.one_in, option.alone,
+                            runs.question().share_differs && option.whole ? AskedFor::kDeployment
+                            : option.whole                                ? AskedFor::kLong
+                                                                          : AskedFor::kInstance,
+                            asked.growth);
   });
 }
 
@@ -379,7 +386,7 @@ void examine(CapacityRuns& runs, const std::atomic<bool>* stop, CapacityPlan& pl
   const CapacityQuestion& question = runs.question();
   CapacityOption& first = plan.study.options[plan.order.front()];
   ask_what_ifs(runs, stop, first,
-               [&](const CapacityWhatIf& asked) { return question.check_whole || asked.what == kSlower; });
+               [&](const CapacityWhatIf& asked) { return question.every_what_if || asked.what == kSlower; });
   if (question.seeds > 0 && question.in_flight == 0) {
     const DeploymentShare share = share_of(first.pools);
     first.searches = runs.search(share.pools, share.one_in);
@@ -387,7 +394,7 @@ void examine(CapacityRuns& runs, const std::atomic<bool>* stop, CapacityPlan& pl
   CapacityOption more = first;
   ++more.pools.back().instances;
   const CapacityCost limit = cost_of(more, plan);
-  for (std::size_t i = 1; question.check_whole && i < plan.order.size(); ++i) {
+  for (std::size_t i = 1; question.every_what_if && i < plan.order.size(); ++i) {
     if (plan.costs[plan.order[i]].usd_per_hour < limit.usd_per_hour) {
       ask_what_ifs(runs, stop, plan.study.options[plan.order[i]], [&](const CapacityWhatIf& asked) {
         return std::any_of(first.what_ifs.begin(), first.what_ifs.end(),

@@ -167,8 +167,9 @@ CapacityAnswer steady_answer(const Asked& asked, const CapacityQuestion& questio
   }
 }
 
-// What holds a recording's mean load may not hold its bursts: as many of its requests as told the first, where they come
-// closest together and at their own times; where that is too much, up to `most` of them. Every request counts.
+// What holds a recording's mean load may not hold its bursts: up to `most` of its requests where they come closest together, at
+// their own times, each of which counts. Where designs are separated, as many as told the steady load come first: what holds there
+// is asked no more.
 CapacityAnswer recorded_answer(Asked asked, const CapacityAnswer& steady, std::size_t most) {
   asked.options.count_all = true;
   const double completed = asked.options.min_completed;
@@ -177,10 +178,12 @@ CapacityAnswer recorded_answer(Asked asked, const CapacityAnswer& steady, std::s
     const RequestTrace part = count < all.requests.size() ? busiest_of(all, count) : all;
     asked.options.min_completed = count < all.requests.size() ? 0 : completed;  // a burst's answers end after it
     bool complete = false;
-    return served(asked, part, span_of(part), longest_stay(part, asked.alone), complete);
+    CapacityAnswer out = served(asked, part, span_of(part), longest_stay(part, asked.alone), complete);
+    out.point.slo.decided = true;  // the recording is what is asked, not a sample
+    return out;
   };
   const auto told_by = static_cast<std::size_t>(steady.point.requests);
-  if (told_by < most && told_by < all.requests.size() && span_of(busiest_of(all, told_by)) > Seconds(0)) {
+  if (asked.few && told_by < std::min(most, all.requests.size()) && span_of(busiest_of(all, told_by)) > Seconds(0)) {
     CapacityAnswer out = ask(told_by);
     if (out.point.slo.holds) {
       return out;

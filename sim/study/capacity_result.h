@@ -74,6 +74,10 @@ struct CapacityQuestion {
   std::size_t most_requests = 12'000;
   int seeds = 3;            // under which the recommended deployment's highest rate is searched; 0: none
   bool check_whole = true;  // run the recommended deployment with all its instances
+  // Those are asked the what-ifs, too: one's share of a recording's bursts, or of clients, who return to it in the batches in which
+  // its requests end, is another load than an instance of several has.
+  bool share_differs = false;
+  bool every_what_if = true;  // or slower steps alone
 };
 
 // What a term bounds, in seconds; undefined (NaN) for a bound of each request.

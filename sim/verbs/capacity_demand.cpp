@@ -160,6 +160,7 @@ void read_plain_demand(CapacityGiven& given, Demand& out, double times, double t
   if (given.word("concurrency") && output > 0) {
     refuse_if(rate.has_value(), "concurrency", "name --rate or --concurrency, not both.");
     q.in_flight = times * (1 + out.growth) * given.number("concurrency", 0, 1);
+    q.share_differs = q.in_flight > 0;
     rate = given.number("concurrency", 0, 1) / allowed_stay(q.options.slo, output);
   }
   const bool tpot = std::any_of(q.options.slo.terms.begin(), q.options.slo.terms.end(),
@@ -203,6 +204,7 @@ void take_recorded(const TraceHour& peak, bool scaled, double time_share, const 
   refuse_if(given.names("seeds") && q.seeds > 0, "seeds",
             "the highest rate, which is searched under these seeds, is of a steady load; a recorded trace has none.");
   q.seeds = 0;
+  q.share_differs = true;
   q.settings.push_back(fmt::format("requests.slice_start={:.12g}s", peak.start_s));
   q.settings.push_back(fmt::format("requests.slice_length={:.12g}s", peak.length_s));
   if (scaled) {

@@ -162,7 +162,8 @@ CapacityRequest read_question(const CapacityWords& words, CapacityGiven& given) 
   if (out.quick) {
     q.first_requests = kQuickRequests;
     q.most_requests = kMostQuickRequests;
-    q.check_whole = false;
+    q.check_whole = q.in_flight > 0;
+    q.every_what_if = false;
   }
   read_space(given, q, out.quick);
   for (CapacityDesign& layout : q.layouts) {

@@ -372,7 +372,7 @@ TEST_CASE("capacity takes requests in flight, and tells the margin to each bound
   REQUIRE_MESSAGE(told.exit_code == 0, told.err);
   check_contains(told.out,
                  {"for 10 requests in flight of 1024 input and 16 output tokens, each within 20 %",
-                  "requests in flight (108.9/s)", "late requests", "ttft.p99<100ms", "tpot.mean<60ms", " +- "});
+                  "requests in flight (110.9/s)", "late requests", "ttft.p99<100ms", "tpot.mean<60ms", " +- "});
   check_contains(slurp(dir / "plan/recommended.yaml"), {"kind: closed_loop", "concurrency: 10", "min: 13", "max: 19"});
   check_contains(slurp(dir / "plan/capacity.json"),
                  {R"("demand_requests_per_s": null)", R"("demand_in_flight": 10.0)"});

@@ -168,7 +168,7 @@ TEST_CASE("a share has as many prefill instances for each decode one as the whol
 // One prefill instance beside two decode ones. Its prompts queue at the whole rate; at half of it p99 of TTFT is half as
 // long, so bounds between both, and between prompts alone and beside answers, tell what was asked.
 TEST_CASE("prefill and decode apart are judged in their ratio, prefill instances as busy as in the deployment") {
-  CapacityQuestion q = small_question(330, "ttft.p99<100ms,tpot.p99<5ms");
+  CapacityQuestion q = small_question(315, "ttft.p99<100ms,tpot.p99<5ms");
   q.settings = {"requests={kind: poisson, rate: 100/s, count: 400, input_tokens: 1024, output_tokens: 256}"};
   q.most_requests = 3000;  // five times those in the system
   q.policies = {"contiguous"};
@@ -180,6 +180,8 @@ TEST_CASE("prefill and decode apart are judged in their ratio, prefill instances
   const CapacityStudy study = search_capacity(q, {});
   REQUIRE(study.options.size() == 1);
   const CapacityOption& option = study.options.front();
+  CAPTURE(instances(option).first);
+  CAPTURE(instances(option).second);
   REQUIRE(instances(option) == std::pair(1, 2));
   CapacityControl control;
   CapacityRuns runs(q, control);
