@@ -13,7 +13,8 @@
 //           step under way when hardware goes ends as if nothing had happened; then its instance stands still for the loss's
 //           recovery time. What a request had handed out is generated again: its answer and its latencies are those of
 //           its last start, but for the gaps between tokens, which were real, and its arrival. A rank that comes back
-//           is empty, takes new requests, and steps with its instance after the time that it takes to rejoin.
+//           is empty, takes new requests, and steps with its instance after the time that it takes to rejoin; a whole instance is
+//           sent none before, unless there is no other.
 //   Clients: in a closed loop, the next request of the trace arrives when one has ended or failed.
 //   Source : SGLang v0.4.8 disaggregation/prefill.py (PrefillBootstrapQueue: requests "whose bootstrap (handshake and
 //            preallocation) has not finished"; send_kv_chunk), decode.py (the decode server streams the answer). vLLM
@@ -163,6 +164,7 @@ class Deployment {
   struct Standing {
     std::vector<bool> broken;  // [DP rank] it has lost a GPU
     bool down = false;         // the instance cannot serve, whatever ranks are whole
+    Ticks ready{};             // back as a whole, it steps from then on
   };
   std::vector<Standing> standing_;  // [instance]
   bool may_lose_ = false;

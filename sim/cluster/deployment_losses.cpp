@@ -1,5 +1,6 @@
 // What a deployment does when hardware is lost or comes back (deployment.h).
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "sim/cluster/deployment.h"
@@ -19,6 +20,10 @@ std::size_t Deployment::pick_alive(std::span<const std::size_t> among, std::size
   std::copy_if(among.begin(), among.end(), std::back_inserter(alive),
                [this](std::size_t i) { return instances_[i].alive(); });
   EPSIM_CHECK(!alive.empty(), "at least one instance survives");
+  const auto ready = [this](std::size_t i) { return standing_[i].ready <= now_; };
+  if (std::ranges::any_of(alive, ready)) {
+    std::erase_if(alive, std::not_fn(ready));
+  }
   next %= alive.size();
   return pick(alive, next, rule_, request);
 }
@@ -50,6 +55,9 @@ void Deployment::change_gpus(std::size_t i, const HardwareChange& change) {
   standing_[i].down = !still;
   if (still) {
     instances_[i].blocked_until = std::max(instances_[i].blocked_until, now_ + change.recovery + *still);
+    if (!instances_[i].alive()) {
+      standing_[i].ready = instances_[i].blocked_until;
+    }
     revive(i);  // first: what others lose at the same instant may go to who is back
     lose_ranks(i, change.ranks);
   } else {

@@ -337,15 +337,16 @@ std::string eager_decodes(const GraphOptions& graphs, const InstanceTotals& tota
 
 // A router that follows prefixes may leave whole instances without a request.
 std::string idle_instances(const Scenario& s, const RunResult& result) {
-  const auto idle = std::ranges::count_if(result.instances, [](const InstanceTotals& instance) {
-    return instance.role == InstanceRole::kWhole && instance.steps == 0;
-  });
+  const auto fronts =
+      std::ranges::count_if(result.instances, [](const auto& i) { return i.role != InstanceRole::kDecode; });
+  const auto idle = std::ranges::count_if(
+      result.instances, [](const auto& i) { return i.role != InstanceRole::kDecode && i.steps == 0; });
   const bool follows = s.deployment.router == Router::kCacheAware && result.kv.hit_tokens > 0;
   return idle > 0 && follows && s.faults.empty()
              ? fmt::format(
                    "deployment.router: {} of {} served no request: cache_aware sent every request to the others, "
                    "which have the shared prefix in their caches. Compare with round_robin.",
-                   idle, count_of(result.instances.size(), "instance"))
+                   idle, count_of(fronts, fronts < std::ssize(result.instances) ? "prefill instance" : "instance"))
              : "";
 }
 

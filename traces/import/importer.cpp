@@ -55,9 +55,13 @@ const TraceImporter& chosen(const std::filesystem::path& file, const std::string
   refuse_if(format != "auto", {file.string(), 0, "format"}, unknown_name("format", format, names));
   refuse_if(std::filesystem::is_directory(file), {file.string(), 0, ""},
             "this is a folder, not a file; the only folders read are TensorRT-LLM's, with a meta_info.json.");
-  throw InputError({file.string(), 0, "format"},
-                   fmt::format("no reader recognises this file. If it is one of these, name its format: {}.",
-                               fmt::join(names.begin() + 1, names.end(), ", ")));
+  throw InputError(
+      {file.string(), 0, "format"},
+      fmt::format(
+          "no reader recognises this file as loads of experts. If it is one of these, name its format: {}. A trace of "
+          "requests is read by a scenario: `requests: {{kind: azure_csv, path: FILE}}`, or "
+          "mooncake_jsonl.",
+          fmt::join(names.begin() + 1, names.end(), ", ")));
 }
 
 }  // namespace
