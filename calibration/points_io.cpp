@@ -1,11 +1,11 @@
 // Points in HDF5 files: one group per operator, one dataset per column, provenance as attributes of the root.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 
 #include "calibration/points.h"
 #include "sim/core/error.h"
+#include "sim/core/files.h"
 #include "sim/core/refuse.h"
 #include "traces/format/hdf5_file.h"
 
@@ -87,15 +87,13 @@ PointTable read_table(const Hdf5File& in, const std::string& op) {
 
 void write_points(const PointFile& points, const std::filesystem::path& file) {
   validate_points(points, file.string());
-  const std::filesystem::path temporary = file.string() + fmt::format(".tmp{}", getpid());
+  AtomicFile whole(file);
   try {
-    write_all(points, temporary);
-    std::filesystem::rename(temporary, file);
+    write_all(points, whole.path());
   } catch (const std::exception& e) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
     throw RunFailed(fmt::format("{}: the points cannot be written: {}", file.string(), e.what()));
   }
+  whole.commit();
 }
 
 PointFile read_points(const std::filesystem::path& file) {

@@ -170,22 +170,33 @@ std::string host_name() {
   return name.empty() ? "host" : name;
 }
 
-void write_file_atomically(const fs::path& file, const std::string& content) {
-  fs::path temporary = file;
-  temporary +=
+AtomicFile::AtomicFile(const fs::path& target) : target_(target), temporary_(target) {
+  temporary_ +=
       fmt::format(".tmp{}-{}", getpid(), host_name());  // of this process alone, in a folder of several machines
-  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+}
+
+AtomicFile::~AtomicFile() {
+  std::error_code ignored;
+  fs::remove(temporary_, ignored);  // after commit() there is none
+}
+
+void AtomicFile::commit(bool written, const std::string& advice) {
+  std::error_code failed;
+  if (written) {
+    fs::rename(temporary_, target_, failed);
+  }
+  if (!written || failed) {
+    throw RunFailed(
+        fmt::format("{}: cannot be written; is the disk full, or the folder read-only?{}", target_.string(), advice));
+  }
+}
+
+void write_file_atomically(const fs::path& file, const std::string& content) {
+  AtomicFile whole(file);
+  std::ofstream out(whole.path(), std::ios::binary | std::ios::trunc);
   out << content;
   out.close();
-  std::error_code failed;
-  if (out) {
-    fs::rename(temporary, file, failed);
-  }
-  if (!out || failed) {
-    std::error_code ignored;
-    fs::remove(temporary, ignored);
-    throw RunFailed(fmt::format("{}: cannot be written; is the disk full, or the folder read-only?", file.string()));
-  }
+  whole.commit(!out.fail());
 }
 
 namespace {

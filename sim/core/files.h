@@ -41,7 +41,22 @@ std::filesystem::path own_file(const std::string& name);
 // This machine's name, as a part of a file name.
 std::string host_name();
 
-// Writes to a temporary name beside `file`, then renames. Throws RunFailed when the disk does not take it.
+// A file under a temporary name beside its own, which commit() gives it; without that the temporary one goes away.
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::filesystem::path& target);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  const std::filesystem::path& path() const { return temporary_; }
+  // Throws RunFailed, with `advice`, when not all was written, or the folder does not take the file.
+  void commit(bool written = true, const std::string& advice = "");
+
+ private:
+  std::filesystem::path target_, temporary_;
+};
+
+// Writes `content` to an AtomicFile. Throws RunFailed when the disk does not take it.
 void write_file_atomically(const std::filesystem::path& file, const std::string& content);
 
 // Another process is writing this output.

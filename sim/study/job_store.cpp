@@ -374,10 +374,8 @@ std::optional<std::string> JobStore::other_worker() const {
 
 // One result at a time is in memory.
 void JobStore::Work::merge(const std::string& dropped) {
-  const fs::path target = folder.merged();
-  fs::path temporary = target;
-  temporary += fmt::format(".tmp{}-{}", getpid(), host_name());
-  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+  AtomicFile whole(folder.merged());
+  std::ofstream out(whole.path(), std::ios::binary | std::ios::trunc);
   out << pack_head("{}");
   for (const std::string& key : folder.keys()) {
     const std::string label = folder.label_of(key);
@@ -390,20 +388,11 @@ void JobStore::Work::merge(const std::string& dropped) {
   }
   out << kPackEnd;
   out.close();
-  const int descriptor = ::open(temporary.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool whole = out && descriptor >= 0 && fsync(descriptor) == 0;
+  const int descriptor = ::open(whole.path().c_str(), O_RDONLY | O_CLOEXEC);
+  const bool written = out && descriptor >= 0 && fsync(descriptor) == 0;
   close(descriptor);
-  std::error_code failed, ignored;
-  if (whole) {
-    fs::rename(temporary, target, failed);
-  }
-  if (!whole || failed) {
-    fs::remove(temporary, ignored);
-    throw RunFailed(
-        fmt::format("{}: cannot be written; is the disk full, or the folder read-only? Finished results are "
-                    "kept; rerun the same command to continue.",
-                    target.string()));
-  }
+  whole.commit(written, " Finished results are kept; rerun the same command to continue.");
+  std::error_code ignored;
   std::set<std::uint64_t> merged;
   for (const JobFolder::Pack& pack : folder.packs()) {
     const bool finished = !pack.lives || pack.inode == own();

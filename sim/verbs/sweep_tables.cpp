@@ -1,7 +1,6 @@
 #include "sim/verbs/sweep_tables.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "sim/core/files.h"
 #include "sim/core/mapped.h"
 #include "sim/report/csv_table.h"
 #include "sim/report/estimate.h"
@@ -135,9 +135,8 @@ constexpr std::size_t kRowsAtOnce = 4096;  // of a column of results.h5
 class TableFiles {
  public:
   TableFiles(const fs::path& folder, const ResultTable& layout, Hdf5File& file)
-      : layout_(layout), file_(file), target_(folder / (layout.name + ".csv")), temporary_(target_) {
-    temporary_ += fmt::format(".tmp{}-{}", getpid(), host_name());
-    out_.open(temporary_, std::ios::binary | std::ios::trunc);
+      : layout_(layout), file_(file), whole_(folder / (layout.name + ".csv")) {
+    out_.open(whole_.path(), std::ios::binary | std::ios::trunc);
     std::vector<std::string> names;
     for (const ResultColumn& column : layout.columns) {
       names.push_back(column.name);
@@ -173,14 +172,7 @@ class TableFiles {
     }
     csv_.reset();
     out_.close();
-    std::error_code failed;
-    if (out_) {
-      fs::rename(temporary_, target_, failed);
-    }
-    if (!out_ || failed) {
-      fs::remove(temporary_, failed);
-      throw RunFailed(target_.string() + ": cannot be written; is the disk full, or the folder read-only?");
-    }
+    whole_.commit(!out_.fail());
   }
 
  private:
@@ -196,7 +188,7 @@ class TableFiles {
 
   const ResultTable& layout_;
   Hdf5File& file_;
-  fs::path target_, temporary_;
+  AtomicFile whole_;
   std::ofstream out_;
   std::optional<CsvTable> csv_;
   std::vector<std::optional<Hdf5Dataset>> numbers_;
@@ -296,10 +288,8 @@ std::vector<ResultTable> write_sweep_tables(const SweepRequest& request, const J
                                             const std::string& manifest, const std::vector<std::string>& shown) {
   const SweepTables tables(request, store);
   const std::size_t lead = lead_columns(request).size();
-  const fs::path target = store.path() / "results.h5";
-  fs::path temporary = target;
-  temporary += fmt::format(".tmp{}-{}", getpid(), host_name());
-  Hdf5File file = Hdf5File::create(temporary);
+  AtomicFile whole(store.path() / "results.h5");
+  Hdf5File file = Hdf5File::create(whole.path());
   file.set_text("sweep", manifest);
   std::deque<TableFiles> files;
   std::vector<ShownTable> out;
@@ -349,7 +339,7 @@ std::vector<ResultTable> write_sweep_tables(const SweepRequest& request, const J
     write_file_atomically(store.path() / "verdict.txt", best + "\n");
   }
   file.close();
-  fs::rename(temporary, target);
+  whole.commit();
   return mapped(out, [](ShownTable& t) { return std::move(t.table); });
 }
 

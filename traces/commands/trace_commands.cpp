@@ -1,7 +1,6 @@
 #include "traces/commands/trace_commands.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/core/error.h"
+#include "sim/core/files.h"
 #include "sim/core/refuse.h"
 #include "traces/export/exporter.h"
 #include "traces/format/statistics.h"
@@ -339,23 +339,11 @@ void trace_import(const std::filesystem::path& from, const std::string& format, 
 
 void trace_convert(const std::filesystem::path& from, const std::string& format, const std::filesystem::path& to) {
   const TraceFile trace(from);
-  std::filesystem::path temporary = to;
-  temporary += fmt::format(".tmp{}", getpid());
-  std::error_code failed;
-  try {
-    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-    export_trace(trace, format, out);
-    out.close();
-    if (out) {
-      std::filesystem::rename(temporary, to, failed);
-    }
-    if (!out || failed) {
-      throw RunFailed(to.string() + ": cannot be written; is the disk full, or the folder read-only?");
-    }
-  } catch (...) {
-    std::filesystem::remove(temporary, failed);
-    throw;
-  }
+  AtomicFile whole(to);
+  std::ofstream out(whole.path(), std::ios::binary | std::ios::trunc);
+  export_trace(trace, format, out);
+  out.close();
+  whole.commit(!out.fail());
 }
 
 void trace_slice(const std::filesystem::path& from, const TraceSlice& slice, const std::filesystem::path& to) {

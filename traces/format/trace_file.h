@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/core/files.h"
 #include "traces/format/hdf5_file.h"
 #include "traces/format/request_table.h"
 #include "traces/format/trace.h"
@@ -19,9 +20,6 @@ inline constexpr std::int64_t kTraceFormatVersion = 1;
 class TraceFileWriter final : public TraceSink {
  public:
   explicit TraceFileWriter(const std::filesystem::path& file);
-  ~TraceFileWriter() override;
-  TraceFileWriter(const TraceFileWriter&) = delete;
-  TraceFileWriter& operator=(const TraceFileWriter&) = delete;
 
   // Throws InputError when `info` is impossible.
   void begin(const TraceInfo& info, int sources) override;
@@ -37,7 +35,8 @@ class TraceFileWriter final : public TraceSink {
  private:
   void flush_loads();
 
-  std::filesystem::path target_, temporary_;
+  std::string name_;
+  AtomicFile whole_;
   Hdf5File file_;
   TraceInfo info_;
   int sources_ = 0;
@@ -45,7 +44,6 @@ class TraceFileWriter final : public TraceSink {
   std::vector<double> pending_;  // rows of counts, one chunk at most
   std::vector<std::int64_t> pending_tokens_;
   std::optional<Hdf5Dataset> counts_, row_tokens_, experts_, weights_, sequence_, position_;
-  bool committed_ = false;
 };
 
 class TraceFile {

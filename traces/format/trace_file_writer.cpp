@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -50,18 +49,11 @@ void write_table(Hdf5File& file, const std::string& name, const Table& table) {
 }  // namespace
 
 TraceFileWriter::TraceFileWriter(const std::filesystem::path& file)
-    : target_(file), temporary_(file.string() + fmt::format(".tmp{}", getpid())), file_(Hdf5File::create(temporary_)) {}
-
-TraceFileWriter::~TraceFileWriter() {
-  if (!committed_) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary_, ignored);
-  }
-}
+    : name_(file.string()), whole_(file), file_(Hdf5File::create(whole_.path())) {}
 
 void TraceFileWriter::begin(const TraceInfo& info, int sources) {
   EPSIM_CHECK(info_.experts == 0, "a trace begins once");
-  info.validate(target_.string());
+  info.validate(name_);
   info_ = info;
   sources_ = sources;
   file_.set_text("model", info.model);
@@ -83,7 +75,7 @@ void TraceFileWriter::loads(const LoadRow& row) {
               "a load row has the shape that begin() stated");
   for (const double x : row.counts) {
     if (!(std::isfinite(x) && x >= 0 && x < 0x1p63)) {
-      throw InputError({target_.string(), 0, "/loads/counts"}, fmt::format("{} is no count.", x));
+      throw InputError({name_, 0, "/loads/counts"}, fmt::format("{} is no count.", x));
     }
   }
   pending_.insert(pending_.end(), row.counts.begin(), row.counts.end());
@@ -106,7 +98,7 @@ void TraceFileWriter::flush_loads() {
     row_tokens_ = file_.create_dataset("/loads/tokens", Hdf5Type::kI64, {size(sources_)});
   }
   // The types stand in the order of what they hold.
-  refuse_if(count_type_ != Hdf5Type::kF64 && needed > count_type_, {target_.string(), 0, "/loads/counts"},
+  refuse_if(count_type_ != Hdf5Type::kF64 && needed > count_type_, {name_, 0, "/loads/counts"},
             "a later row holds fractions, or counts of 2^32 and more, which the first rows did not.");
   switch (count_type_) {
     case Hdf5Type::kU32:
@@ -190,13 +182,7 @@ void TraceFileWriter::commit() {
   sequence_.reset();
   position_.reset();
   file_.close();
-  std::error_code failed;
-  std::filesystem::rename(temporary_, target_, failed);
-  if (failed) {
-    throw RunFailed(
-        fmt::format("{}: the finished trace cannot be moved there: {}.", target_.string(), failed.message()));
-  }
-  committed_ = true;
+  whole_.commit();
 }
 
 }  // namespace epsim
