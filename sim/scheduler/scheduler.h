@@ -1,7 +1,7 @@
 // The scheduler of one DP rank: which waiting requests enter, which chunk of which prompt and which decodes make up a
 // step's batch, and whose KV memory is taken back when it runs short.
 //
-// An engine derives its rules from Scheduler and overrides form_batch() (sglang.h, vllm.h; engines.h makes them). Common
+// An engine derives its rules from Scheduler and overrides form_batch() (sglang.cpp, vllm.cpp; engines.h makes them). Common
 // to all: continuous batching, chunked prefill, paged KV memory with a prefix cache (kv_pool.h). The step that ends a
 // request's prompt yields a token. A request that lost its memory waits again; its prompt is then all that it had,
 // input and generated tokens, less what the prefix cache still holds. On instances that prefill only or decode only, a

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/scheduler/vllm.h"
+#include "sim/scheduler/engines.h"
 #include "tests/support/fakes.h"
 
 namespace epsim {
@@ -89,10 +89,11 @@ TEST_CASE("least_requests: of idle ranks the next in turn, as API servers begin 
   auto records = test::records_of({{0, 6, 3}, {0, 6, 3}, {0, 6, 3}, {0, 6, 3}, {0, 6, 3}});
   ServingOptions options = test::one_rank(10);
   options.router = Router::kLeastRequests;
+  options.engine = "vllm_v1";
+  options.knobs = VllmKnobs{};
   std::vector<std::unique_ptr<Scheduler>> ranks;
   for (int r = 0; r < 3; ++r) {
-    options.knobs = VllmKnobs{};
-    ranks.push_back(std::make_unique<VllmScheduler>(options, RankContext{records}));
+    ranks.push_back(make_scheduler(options, {records}));
   }
   RequestRouter router(options);
   CHECK(router.pick(ranks, 0) == 0);
