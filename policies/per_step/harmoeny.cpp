@@ -1,6 +1,15 @@
-#include "policies/per_step/harmoeny.h"
-
+// HarMoEny's schedule: tokens leave the busiest GPU for the lightest one, whose copy of the expert is fetched on
+// demand.
+//   Source : sacs-epfl/HarMoEny, scheduler of the harmonymoe layer (arXiv 2506.12417); behaviour only.
+//   Models : top-1 routing or any other: only counts matter; any GPU may compute any expert. Experts are fetched from the
+//            host's memory, as in the paper's abstract and by the code's default (`fetching_strategy="async-cpu"`,
+//            src/harmonymoe/expert_manager.py at 563b5a6): `fetch_from: host`. Each GPU has its own link to it
+//            (`host_rate` of gpus.yaml), of which copies reach `copy_efficiency`. `gpu`: from the expert's home.
+//   Ignores: links to the host that GPUs share, the host's memory rate, and the code's cache: an expert that one step
+//            fetched is fetched again in the next.
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 #include "policies/registry.h"
 #include "policies/step_policy.h"
@@ -9,47 +18,51 @@
 namespace epsim {
 namespace {
 
+// Starts with every token at its expert's home and moves tokens until no GPU is above the (whole-number) mean or no
+// move of at least min_tokens is left. Ties to the lower index.
 class HarmoenyScheduler {
  public:
-  HarmoenyScheduler(const RequestMatrix& requests, const Residency& home, const HarmoenyOptions& options)
+  HarmoenyScheduler(const RequestMatrix& requests, const Residency& home, std::int64_t min_tokens)
       : mean_(requests.total() / home.gpus),
-        min_tokens_(options.min_tokens),
+        min_tokens_(min_tokens),
         load_(static_cast<std::size_t>(home.gpus), 0),
+        by_source_(static_cast<std::size_t>(home.gpus), TokenAssignment(home.gpus, home.experts())),
         computed_(home.gpus, home.experts()) {
-    out_.gpus = home.gpus;
-    out_.experts = home.experts();
-    out_.tokens.assign(requests.count.size() * static_cast<std::size_t>(home.gpus), 0);
     for (int s = 0; s < home.gpus; ++s) {
       for (int e = 0; e < home.experts(); ++e) {
         const std::int64_t count = requests.at(s, e);
-        out_.at(s, e, home.home_of(e)) = count;
+        tokens(s, e, home.home_of(e)) = count;
         computed_.at(home.home_of(e), e) += count;
         load_[static_cast<std::size_t>(home.home_of(e))] += count;
       }
     }
   }
 
-  TokenSchedule run() {
+  TokenAssignment run() {
     for (;;) {
       const auto most = std::max_element(load_.begin(), load_.end());
       const auto least = std::min_element(load_.begin(), load_.end());
       if (*most <= mean_ || most == least || *least + min_tokens_ > mean_) {
-        return std::move(out_);
+        return std::move(computed_);
       }
       const int from = static_cast<int>(most - load_.begin()), to = static_cast<int>(least - load_.begin());
       const int expert = hottest_on(from);
       if (computed_.at(from, expert) < min_tokens_) {
-        return std::move(out_);
+        return std::move(computed_);
       }
       move_expert(expert, from, to);
     }
   }
 
  private:
+  std::int64_t& tokens(int source, int expert, int gpu) {
+    return by_source_[static_cast<std::size_t>(source)].at(gpu, expert);
+  }
+
   // The expert with most tokens there, whether at home or moved in before.
   int hottest_on(int gpu) const {
     int hottest = 0;
-    for (int e = 1; e < out_.experts; ++e) {
+    for (int e = 1; e < computed_.experts; ++e) {
       if (computed_.at(gpu, e) > computed_.at(gpu, hottest)) {
         hottest = e;
       }
@@ -64,17 +77,17 @@ class HarmoenyScheduler {
     std::int64_t& room_load = load_[static_cast<std::size_t>(to)];
     while (excess_load > mean_ && room_load < mean_) {
       int source = 0;
-      for (int s = 1; s < out_.gpus; ++s) {
-        if (out_.at(s, expert, from) > out_.at(source, expert, from)) {
+      for (int s = 1; s < computed_.gpus; ++s) {
+        if (tokens(s, expert, from) > tokens(source, expert, from)) {
           source = s;
         }
       }
-      const std::int64_t amount = std::min(out_.at(source, expert, from), mean_ - room_load);
+      const std::int64_t amount = std::min(tokens(source, expert, from), mean_ - room_load);
       if (amount == 0) {
         return;
       }
-      out_.at(source, expert, from) -= amount;
-      out_.at(source, expert, to) += amount;
+      tokens(source, expert, from) -= amount;
+      tokens(source, expert, to) += amount;
       computed_.at(from, expert) -= amount;
       computed_.at(to, expert) += amount;
       excess_load -= amount;
@@ -84,29 +97,9 @@ class HarmoenyScheduler {
 
   std::int64_t mean_, min_tokens_;
   std::vector<std::int64_t> load_;
-  TokenAssignment computed_;  // [GPU][expert]
-  TokenSchedule out_;
+  std::vector<TokenAssignment> by_source_;  // [source], of its tokens alone
+  TokenAssignment computed_;                // of all
 };
-
-}  // namespace
-
-TokenAssignment TokenSchedule::assignment() const {
-  TokenAssignment out(gpus, experts);
-  for (int s = 0; s < gpus; ++s) {
-    for (int e = 0; e < experts; ++e) {
-      for (int g = 0; g < gpus; ++g) {
-        out.at(g, e) += at(s, e, g);
-      }
-    }
-  }
-  return out;
-}
-
-TokenSchedule harmoeny_schedule(const RequestMatrix& requests, const Residency& home, const HarmoenyOptions& options) {
-  return HarmoenyScheduler(requests, home, options).run();
-}
-
-namespace {
 
 // Where the weights of a fetched expert are.
 enum class WeightSource { kHost, kGpu };
@@ -120,7 +113,7 @@ inline constexpr auto kNames<WeightSource> = choice<WeightSource>({{"host", Weig
 namespace {
 
 constexpr KeyTable kHarmoenyKeys({
-    {"min_tokens", key::whole(Bound::kPositive), key::is(HarmoenyOptions{}.min_tokens), "Fewest tokens worth moving."},
+    {"min_tokens", key::whole(Bound::kPositive), key::is(150), "Fewest tokens worth moving."},
     {"fetch_from", key::one_of<WeightSource>(), key::is(WeightSource::kHost),
      "Where a fetched expert comes from: the host's memory, over each GPU's link to it, or the GPU it is at home on."},
 });
@@ -128,10 +121,10 @@ constexpr KeyTable kHarmoenyKeys({
 class Harmoeny final : public StepPolicy {
  public:
   explicit Harmoeny(ConfigReader& in)
-      : options_{in.read<std::int64_t>(kHarmoenyKeys["min_tokens"])},
+      : min_tokens_(in.read<std::int64_t>(kHarmoenyKeys["min_tokens"])),
         source_(in.read<WeightSource>(kHarmoenyKeys["fetch_from"])) {}
   StepDecision decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const override {
-    return with_needed_copies(home, harmoeny_schedule(requests, home, options_).assignment());
+    return with_needed_copies(home, HarmoenyScheduler(requests, home, min_tokens_).run());
   }
   ExecutionProfile profile() const override {
     return {
@@ -139,7 +132,7 @@ class Harmoeny final : public StepPolicy {
   }
 
  private:
-  HarmoenyOptions options_;
+  std::int64_t min_tokens_;
   WeightSource source_;
 };
 

@@ -1,6 +1,7 @@
-#include "policies/per_step/least_loaded_ep.h"
-
+// Least-loaded expert parallelism: what does not fit at an expert's home spills to the lightest GPUs, weights included.
+//   Source : SalesforceAIResearch/LeastLoadedEP at 11730c8 (arXiv 2601.17111); behaviour only.
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,12 @@
 
 namespace epsim {
 namespace {
+
+struct LeastLoadedOptions {
+  double capacity_factor = 1.1;   // a GPU takes at most this many times the (whole-number) mean
+  std::int64_t min_chunk = 1024;  // a smaller spill is made only when it is the expert's last
+  double min_imbalance = 1.3;     // max / mean below or at which everything stays at home; <= 1 plans always
+};
 
 class LeastLoadedPlanner {
  public:
@@ -102,19 +109,6 @@ class LeastLoadedPlanner {
   TokenAssignment out_;
 };
 
-}  // namespace
-
-TokenAssignment least_loaded_assign(const RequestMatrix& requests, const Residency& home,
-                                    const LeastLoadedOptions& options) {
-  TokenAssignment at_home = all_at_home(requests, home).tokens;
-  if (imbalance(at_home) <= options.min_imbalance) {
-    return at_home;
-  }
-  return LeastLoadedPlanner(requests, home, options).plan();
-}
-
-namespace {
-
 constexpr KeyTable kLeastLoadedEpKeys({
     {"capacity_factor", key::number(Bound::kPositive), key::is(LeastLoadedOptions{}.capacity_factor),
      "Load over the mean above which tokens spill."},
@@ -130,7 +124,11 @@ class LeastLoaded final : public StepPolicy {
                  .min_chunk = in.read<std::int64_t>(kLeastLoadedEpKeys["min_chunk"]),
                  .min_imbalance = in.read<double>(kLeastLoadedEpKeys["min_imbalance"])} {}
   StepDecision decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const override {
-    return with_needed_copies(home, least_loaded_assign(requests, home, options_));
+    StepDecision at_home = all_at_home(requests, home);
+    if (imbalance(at_home.tokens) <= options_.min_imbalance) {
+      return at_home;
+    }
+    return with_needed_copies(home, LeastLoadedPlanner(requests, home, options_).plan());
   }
   ExecutionProfile profile() const override { return {.plans_before_dispatch = true, .copies_on_demand = true}; }
 

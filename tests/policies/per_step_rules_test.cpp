@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "policies/per_step/harmoeny.h"
-#include "policies/per_step/least_loaded_ep.h"
 #include "sim/core/rng.h"
 #include "tests/policies/support.h"
 #include "tests/support/residency.h"
@@ -12,7 +10,6 @@
 using epsim::RequestMatrix;
 using epsim::Residency;
 using epsim::TokenAssignment;
-using epsim::TokenSchedule;
 
 namespace {
 
@@ -25,6 +22,11 @@ RequestMatrix random_requests(int gpus, int experts, std::uint64_t index) {
   return out;
 }
 
+TokenAssignment tokens_by(const std::string& policy, const std::string& options, const RequestMatrix& requests,
+                          const Residency& home) {
+  return epsim::test::step_policy(policy, options)->decide(requests, requests, home).tokens;
+}
+
 }  // namespace
 
 TEST_CASE("HarMoEny: moves go from the busiest to the lightest GPU, source by source") {
@@ -35,32 +37,25 @@ TEST_CASE("HarMoEny: moves go from the busiest to the lightest GPU, source by so
   requests.at(1, 0) = 40;
   requests.at(0, 1) = 20;
   const Residency home = epsim::test::contiguous(2, 2);
-  const TokenSchedule schedule = epsim::harmoeny_schedule(requests, home, {.min_tokens = 10});
-  CHECK(schedule.at(0, 0, 0) == 20);
-  CHECK(schedule.at(0, 0, 1) == 40);
-  CHECK(schedule.at(1, 0, 0) == 40);
-  CHECK(schedule.at(0, 1, 1) == 20);
+  const TokenAssignment moved = tokens_by("harmoeny", "{min_tokens: 10}", requests, home);
+  CHECK(moved.at(0, 0) == 20 + 40);
+  CHECK(moved.at(1, 0) == 40);
+  CHECK(moved.at(1, 1) == 20);
   // With q = 50 the lightest GPU has no room for a worthwhile move (20 + 50 > 60).
-  CHECK(epsim::harmoeny_schedule(requests, home, {.min_tokens = 50}).at(0, 0, 0) == 60);
+  CHECK(tokens_by("harmoeny", "{min_tokens: 50}", requests, home).at(0, 0) == 100);
 }
 
 TEST_CASE("HarMoEny: every token once, and the busiest GPU never busier") {
   for (std::uint64_t index = 0; index < 10; ++index) {
     const RequestMatrix requests = random_requests(8, 32, index);
     const Residency home = epsim::test::contiguous(32, 8);
-    const TokenSchedule schedule = epsim::harmoeny_schedule(requests, home, {});
-    for (int s = 0; s < 8; ++s) {
-      for (int e = 0; e < 32; ++e) {
-        std::int64_t sum = 0;
-        for (int g = 0; g < 8; ++g) {
-          CHECK(schedule.at(s, e, g) >= 0);
-          sum += schedule.at(s, e, g);
-        }
-        CHECK(sum == requests.at(s, e));
-      }
+    const TokenAssignment moved = tokens_by("harmoeny", "{}", requests, home);
+    for (int e = 0; e < 32; ++e) {
+      CHECK(moved.of_expert(e) == requests.of_expert(e));
     }
-    CHECK(epsim::imbalance(schedule.assignment()) <= epsim::imbalance(epsim::local_or_home(requests, home)));
-    CHECK(epsim::imbalance(schedule.assignment()) < 1.1);
+    CHECK(*std::ranges::min_element(moved.count) >= 0);
+    CHECK(epsim::imbalance(moved) <= epsim::imbalance(epsim::local_or_home(requests, home)));
+    CHECK(epsim::imbalance(moved) < 1.1);
   }
 }
 
@@ -72,19 +67,19 @@ TEST_CASE("least-loaded EP: home takes what fits, the rest spills with its weigh
   requests.at(2, 2) = 300;
   const Residency home = epsim::test::contiguous(3, 3);
   // 550 stay; GPU 1 (300 expected) has room for 250 of the 350, GPU 2 takes the last 100.
-  const TokenAssignment plan = epsim::least_loaded_assign(requests, home, {.min_chunk = 100});
+  const TokenAssignment plan = tokens_by("least_loaded_ep", "{min_chunk: 100}", requests, home);
   CHECK(plan.at(0, 0) == 550);
   CHECK(plan.at(1, 0) == 250);
   CHECK(plan.at(2, 0) == 100);
   // No chunk of 300 fits, and the last one is larger than any room: the lightest helper is forced to take all 350.
-  const TokenAssignment forced = epsim::least_loaded_assign(requests, home, {.min_chunk = 300});
+  const TokenAssignment forced = tokens_by("least_loaded_ep", "{min_chunk: 300}", requests, home);
   CHECK(forced.at(1, 0) == 350);
   // GPU 1 then has room for 200 of its own 300 (550 - 350) and gives the last 100 to GPU 2.
   CHECK(forced.at(1, 1) == 200);
   CHECK(forced.at(2, 1) == 100);
   CHECK(forced.at(2, 0) == 0);
   // 900 / 500 = 1.8 is above the threshold of 1.3, but not above 2: nothing moves.
-  const TokenAssignment tolerant = epsim::least_loaded_assign(requests, home, {.min_imbalance = 2.0});
+  const TokenAssignment tolerant = tokens_by("least_loaded_ep", "{min_imbalance: 2.0}", requests, home);
   CHECK(tolerant.count == epsim::local_or_home(requests, home).count);
 }
 
@@ -94,13 +89,14 @@ TEST_CASE("least-loaded EP: a home that is full without the expert gives all of 
   RequestMatrix requests(2, 4);
   requests.at(0, 0) = 800;
   requests.at(1, 1) = 400;
-  const TokenAssignment plan = epsim::least_loaded_assign(requests, epsim::test::contiguous(4, 2), {.min_chunk = 1});
+  const TokenAssignment plan = tokens_by("least_loaded_ep", "{min_chunk: 1}", requests, epsim::test::contiguous(4, 2));
   CHECK(plan.at(0, 0) == 260);
   CHECK(plan.at(1, 0) == 540);
   CHECK(plan.at(0, 1) == 400);
   for (std::uint64_t index = 50; index < 60; ++index) {
     const RequestMatrix many = random_requests(8, 32, index);
-    const TokenAssignment spread = epsim::least_loaded_assign(many, epsim::test::contiguous(32, 8), {.min_chunk = 64});
+    const TokenAssignment spread =
+        tokens_by("least_loaded_ep", "{min_chunk: 64}", many, epsim::test::contiguous(32, 8));
     for (int e = 0; e < 32; ++e) {
       CHECK(spread.of_expert(e) == many.of_expert(e));
     }
