@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "sim/core/check.h"
+#include "sim/core/statistics.h"
 
 namespace epsim {
 
@@ -15,12 +16,8 @@ ErrorSummary summarise_errors(std::vector<double> errors) {
     return out;
   }
   std::sort(errors.begin(), errors.end());
-  const auto at = [&](double share) {
-    const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(errors.size())));
-    return errors[std::max<std::size_t>(rank, 1) - 1];
-  };
-  out.median = at(0.5);
-  out.p95 = at(0.95);
+  out.median = errors[quantile_position(0.5, errors.size())];
+  out.p95 = errors[quantile_position(0.95, errors.size())];
   out.worst = errors.back();
   return out;
 }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "sim/core/mapped.h"
+#include "sim/core/statistics.h"
 #include "sim/report/format.h"
 
 namespace epsim::app {
@@ -34,12 +35,6 @@ std::array<ServedErrors, 3> errors_of(const RunPoints& points) {
     out[m] = served_errors(errors);
   }
   return out;
-}
-
-// The smallest value with at least that share at or below it.
-double quantile_of(const std::vector<double>& sorted, double share) {
-  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
-  return sorted[std::max<std::size_t>(rank, 1) - 1];
 }
 
 double median_of(const std::vector<double>& sorted) {
@@ -95,7 +90,7 @@ std::array<ServedNoise, 3> noise_of(const std::vector<ServedPoint>& points) {
       out[m].pairs = static_cast<int>(apart[m].size());
       out[m].least_mean /= static_cast<double>(measured[m]);
       out[m].median = median_of(apart[m]);
-      out[m].p90 = quantile_of(apart[m], 0.9);
+      out[m].p90 = apart[m][quantile_position(0.9, apart[m].size())];
     }
   }
   return out;
@@ -264,7 +259,7 @@ ServedErrors served_errors(const std::vector<double>& errors) {
   }
   std::sort(sizes.begin(), sizes.end());
   out.median = median_of(sizes);
-  out.p90 = quantile_of(sizes, 0.9);
+  out.p90 = sizes[quantile_position(0.9, sizes.size())];
   return out;
 }
 

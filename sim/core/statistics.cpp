@@ -10,12 +10,6 @@
 namespace epsim {
 namespace {
 
-// Which of n samples in ascending order, from 0, is the quantile.
-std::size_t position_of(double q, std::size_t n) {
-  const auto rank = static_cast<std::size_t>(std::max(1.0, std::ceil(q * static_cast<double>(n))));
-  return std::min(rank, n) - 1;
-}
-
 // Whole numbers in the order of the doubles that they stand for, and back.
 constexpr std::uint64_t kSign = std::uint64_t{1} << 63;
 std::uint64_t key_of(double x) {
@@ -61,6 +55,11 @@ void find_digit(const SampleParts& samples, int shift, std::span<Sought> sought)
 
 }  // namespace
 
+std::size_t quantile_position(double q, std::size_t n) {
+  const auto rank = static_cast<std::size_t>(std::max(1.0, std::ceil(q * static_cast<double>(n))));
+  return std::min(rank, n) - 1;
+}
+
 Summary summarize(std::vector<double> samples) {
   Summary out;
   if (samples.empty()) {
@@ -71,7 +70,7 @@ Summary summarize(std::vector<double> samples) {
     sum += x;
   }
   std::sort(samples.begin(), samples.end());
-  const auto at = [&](double q) { return samples[position_of(q, samples.size())]; };
+  const auto at = [&](double q) { return samples[quantile_position(q, samples.size())]; };
   out.count = static_cast<std::int64_t>(samples.size());
   out.mean = sum / static_cast<double>(samples.size());
   out.p50 = at(0.50);
@@ -99,7 +98,7 @@ Summary summarize_parts(const SampleParts& samples) {
   std::array<Sought, 4> sought{};
   const std::array<double, 4> shares{0.50, 0.90, 0.95, 0.99};
   std::transform(shares.begin(), shares.end(), sought.begin(),
-                 [&](double q) { return Sought{.position = position_of(q, count)}; });
+                 [&](double q) { return Sought{.position = quantile_position(q, count)}; });
   for (int shift = 64 - kDigitBits; shift >= 0; shift -= kDigitBits) {
     find_digit(samples, shift, sought);
   }

@@ -1,6 +1,7 @@
 // Summaries of samples. Every quantile states its rule: the smallest sample with at least that share at or below it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -33,6 +34,9 @@ class RunningStats {
   double min_ = std::numeric_limits<double>::infinity();
   double max_ = -std::numeric_limits<double>::infinity();
 };
+
+// Which of n samples (>= 1) in ascending order, from 0, is the quantile.
+std::size_t quantile_position(double q, std::size_t n);
 
 struct Summary {
   std::int64_t count = 0;

@@ -12,6 +12,7 @@
 #include "sim/core/mapped.h"
 #include "sim/core/quantity.h"
 #include "sim/core/refuse.h"
+#include "sim/core/statistics.h"
 #include "sim/scenario/new_scenario.h"
 #include "sim/scenario/read_scenario.h"
 #include "traces/requests/read_requests.h"
@@ -71,8 +72,7 @@ TraceHour busy_hour(const RequestTrace& trace, double share) {
   std::sort(hours.begin(), hours.end(), [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first < b.first : a.second > b.second;  // the first of equally busy hours comes last
   });
-  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(hours.size())));
-  const auto& [requests, start] = hours[std::max<std::size_t>(1, rank) - 1];
+  const auto& [requests, start] = hours[quantile_position(share, hours.size())];
   return {start, length, static_cast<double>(requests) / length};
 }
 
