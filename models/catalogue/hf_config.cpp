@@ -444,8 +444,10 @@ void read_precision(const HfObject& outer, const HfObject& in, const Dialect& di
   }
 }
 
-MoeSpec parse_config(const std::string& text, const std::filesystem::path& file,
-                     const std::optional<std::filesystem::path>& beside) {
+}  // namespace
+
+MoeSpec parse_hf_config(const std::string& text, const std::filesystem::path& file,
+                        const std::optional<std::filesystem::path>& beside) {
   const nlohmann::json json = hf_document(text, file.string());
   const HfObject outer(json, file.string(), "");
   std::optional<HfObject> nested;
@@ -481,12 +483,6 @@ MoeSpec parse_config(const std::string& text, const std::filesystem::path& file,
   return out;
 }
 
-}  // namespace
-
-MoeSpec parse_hf_config(const std::string& text, const std::filesystem::path& file) {
-  return parse_config(text, file, std::nullopt);
-}
-
 std::optional<std::filesystem::path> hf_quantisation_beside(const std::filesystem::path& file) {
   const std::filesystem::path beside = file.parent_path() / "hf_quant_config.json";
   std::error_code none;
@@ -495,7 +491,7 @@ std::optional<std::filesystem::path> hf_quantisation_beside(const std::filesyste
 }
 
 MoeSpec read_hf_config(const std::filesystem::path& file) {
-  return parse_config(read_document(file), file, hf_quantisation_beside(file));
+  return parse_hf_config(read_document(file), file, hf_quantisation_beside(file));
 }
 
 }  // namespace epsim

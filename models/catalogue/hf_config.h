@@ -23,7 +23,8 @@ namespace epsim {
 MoeSpec read_hf_config(const std::filesystem::path& file);
 // The hf_quant_config.json beside a config.json, where there is one.
 std::optional<std::filesystem::path> hf_quantisation_beside(const std::filesystem::path& file);
-// The same as read_hf_config() from text, without a file beside it; `file` stands for it in messages.
-MoeSpec parse_hf_config(const std::string& text, const std::filesystem::path& file);
+// The same as read_hf_config() from text; `file` stands for it in messages.
+MoeSpec parse_hf_config(const std::string& text, const std::filesystem::path& file,
+                        const std::optional<std::filesystem::path>& beside = {});
 
 }  // namespace epsim
