@@ -189,8 +189,6 @@ std::vector<ReportNode> nodes_of(const ReportInput& input) {
 
 }  // namespace
 
-std::string definitions_json() { return dump(definitions_of_names()); }
-
 std::string html_report(const ReportInput& input, const std::string& version) {
   const std::pair<std::string_view, std::string> parts[] = {
       {"title", escaped_for_html(Json::parse(dump(input.title)).get<std::string>())},

@@ -17,8 +17,4 @@ std::string html_report(const ReportInput& input, const std::string& version);
 // when there is nothing to report on.
 std::string report_of(const std::filesystem::path& place, const std::string& version);
 
-// The rows of metrics.md, as the report's tooltips have them: {"name": {"unit": ..., "text": ...}}, as JSON; those of
-// the metric table say which way is "better" too: "lower", "higher" or "".
-std::string definitions_json();
-
 }  // namespace epsim
