@@ -9,7 +9,6 @@
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
-#include "sim/core/mapped.h"
 #include "sim/core/refuse.h"
 
 namespace epsim {
@@ -97,10 +96,6 @@ void check_table(const PointTable& table, const std::string& file) {
             "a number of executions is negative.");
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
-}
-
 }  // namespace
 
 std::span<const ProvenanceField> provenance_fields() { return kProvenanceFields; }
@@ -108,8 +103,8 @@ std::span<const ProvenanceField> provenance_fields() { return kProvenanceFields;
 std::size_t PointTable::column(std::string_view name) const {
   const auto found = std::find(columns.begin(), columns.end(), name);
   if (found == columns.end()) {
-    throw InputError({"", 0, op},
-                     fmt::format("the points of '{}' have no column '{}'; there are: {}.", op, name, joined(columns)));
+    throw InputError({"", 0, op}, fmt::format("the points of '{}' have no column '{}'; there are: {}.", op, name,
+                                              fmt::join(columns, ", ")));
   }
   return static_cast<std::size_t>(found - columns.begin());
 }
@@ -128,15 +123,6 @@ void PointTable::add(std::span<const double> parameters, double time, double rel
 const PointTable* PointFile::find(std::string_view op) const {
   const auto found = std::ranges::find(tables, op, &PointTable::op);
   return found == tables.end() ? nullptr : &*found;
-}
-
-const PointTable& PointFile::table(std::string_view op, const std::string& file) const {
-  if (const PointTable* found = find(op)) {
-    return *found;
-  }
-  throw InputError({file, 0, std::string(op)},
-                   fmt::format("there are no points of the operator '{}'; there are those of: {}.", op,
-                               joined(mapped(tables, &PointTable::op))));
 }
 
 void validate_points(const PointFile& points, const std::string& file) {

@@ -56,8 +56,6 @@ struct PointFile {
   Provenance provenance;
   std::vector<PointTable> tables;  // at most one per op
 
-  // Throws InputError, listing the operators there are, when `op` is none of them. `file` stands in the message.
-  const PointTable& table(std::string_view op, const std::string& file = "") const;
   const PointTable* find(std::string_view op) const;  // null when there is none
 };
 

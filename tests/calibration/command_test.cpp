@@ -134,7 +134,7 @@ TEST_CASE("a trace's load gives points with its rows") {
                                     "--output", p.file()};
   CHECK(p.run(words) == 0);
   const PointFile file = read_points(p.file());
-  const PointTable& t = file.table("grouped_gemm");
+  const PointTable& t = *file.find("grouped_gemm");
   int from_trace = 0;
   for (std::size_t i = 0; i < t.size(); ++i) {
     if (t.values_of("distribution")[i] == 3 && t.values_of("local_experts")[i] == 2) {

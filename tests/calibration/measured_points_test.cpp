@@ -30,7 +30,7 @@ ErrorSummary errors_of(const char* machine, const char* op_name, const PointFile
   const FittedProfile profile = fitted_profile(machine);
   const FittedOp* op = profile.find(op_name);
   REQUIRE(op != nullptr);
-  const PointTable& table = points.table(op_name);
+  const PointTable& table = *points.find(op_name);
   std::vector<double> errors;
   for (std::size_t i = 0; i < table.size(); ++i) {
     std::vector<double> parameters;
@@ -71,7 +71,7 @@ TEST_CASE("an H100 multiplies as fast as an H200, and reads memory by the ratio 
   const auto key = [](const PointTable& table, std::size_t i) {
     return std::array{table.values_of("m")[i], table.values_of("n")[i], table.values_of("k")[i]};
   };
-  const PointTable &a = h100.table("dense_gemm"), &b = measured().table("dense_gemm");
+  const PointTable &a = *h100.find("dense_gemm"), &b = *measured().find("dense_gemm");
   std::map<std::array<double, 3>, double> time_on_h100;
   for (std::size_t i = 0; i < a.size(); ++i) {
     time_on_h100[key(a, i)] = a.time_s[i];
@@ -100,7 +100,7 @@ TEST_CASE("an H100 multiplies as fast as an H200, and reads memory by the ratio 
 // Tables' time over the points', in the median: products of 150 us and more above half of the peak.
 double long_products(const char* machine, const PointFile& points) {
   const FittedProfile profile = fitted_profile(machine);
-  const PointTable& table = points.table("dense_gemm");
+  const PointTable& table = *points.find("dense_gemm");
   std::vector<double> ratios;
   for (std::size_t i = 0; i < table.size(); ++i) {
     if (table.time_s[i] >= 150e-6 && table.values_of("flops")[i] / table.time_s[i] >= 0.5 * 989e12) {
@@ -170,7 +170,7 @@ TEST_CASE("sustained products take longer than points, by numbers and by the pow
 // Median of what a product of up to 512 rows takes longer here than by the table's fit, in us; weights in MiB.
 double longer_us(const char* machine, double least_mib, double most_mib) {
   const FittedProfile profile = fitted_profile(machine);
-  const PointTable& table = measured().table("dense_gemm");
+  const PointTable& table = *measured().find("dense_gemm");
   std::vector<double> differences;
   for (std::size_t i = 0; i < table.size(); ++i) {
     const std::array product{table.values_of("m")[i], table.values_of("n")[i], table.values_of("k")[i]};
@@ -194,7 +194,7 @@ TEST_CASE("what public tables took with weights in the L2 takes longer from memo
 TEST_CASE("no point is above the data sheet of an H200") {
   const GpuSpec gpu = find_gpu("H200").spec;
   for (const char* op : {"dense_gemm", "grouped_gemm", "norm", "permute"}) {
-    const PointTable& table = measured().table(op);
+    const PointTable& table = *measured().find(op);
     const std::vector<double>& flops = table.values_of("flops");
     for (std::size_t i = 0; i < table.size(); ++i) {
       CHECK(flops[i] / table.time_s[i] < gpu.bf16_peak.count());
@@ -203,7 +203,7 @@ TEST_CASE("no point is above the data sheet of an H200") {
 }
 
 TEST_CASE("one product per group beats cuBLAS's grouped call from 512 rows a group on, and loses below 128") {
-  const PointTable& table = measured().table("grouped_gemm");
+  const PointTable& table = *measured().find("grouped_gemm");
   CHECK(table.attributes.at("kernels") == "cublaslt_per_group,cublas_grouped");
   const auto at = [&](const char* column, std::size_t i) { return table.values_of(column)[i]; };
   double most_grouped = 0, least_wide = 1, least_narrow = 1, most_per_group = 0;  // of the peak

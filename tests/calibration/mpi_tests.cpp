@@ -85,7 +85,7 @@ int lead(Peers& peers, std::vector<std::string> options, const std::filesystem::
 // Node n takes 10 (n + 1) ms. One node's two GPUs take the first node's time; collectives across nodes the last node's.
 void check_points(const std::filesystem::path& file, int nodes) {
   const PointFile points = read_points(file);
-  const PointTable& table = points.table("nccl_all_to_all", file.string());
+  const PointTable& table = *points.find("nccl_all_to_all");
   std::map<std::pair<double, double>, int> seen;
   for (std::size_t i = 0; i < table.size(); ++i) {
     const double ranks = table.values_of("ranks")[i], across = table.values_of("nodes")[i];

@@ -22,7 +22,7 @@ void check_committed(const std::string& collection, const std::string& machine, 
   const FittedProfile profile = fitted_profile(machine);
   const FittedOp* committed = profile.find(op);
   REQUIRE(committed != nullptr);
-  const PointTable& table = points.table(op);
+  const PointTable& table = *points.find(op);
   const FittedOp fit =
       fit_op(table, {committed->rates.flops_per_s, committed->rates.flops_per_s, committed->rates.bytes_per_s},
              committed->source);

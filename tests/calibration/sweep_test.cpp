@@ -51,7 +51,7 @@ TEST_CASE("every point of a plan ends up in the file, in the order measured") {
   CHECK(s.end == SweepEnd::kDone);
   CHECK(s.measured == 5);
   const PointFile file = b.kept();
-  const PointTable& t = file.table("dense_gemm");
+  const PointTable& t = *file.find("dense_gemm");
   REQUIRE(t.size() == 5);
   for (std::size_t i = 0; i < 5; ++i) {
     CHECK(t.values_of("m")[i] == static_cast<double>(i) + 1);
@@ -82,7 +82,7 @@ TEST_CASE("Ctrl-C finishes the point under way and keeps everything") {
   b.options.interrupted = [&] { return b.device.prepared >= 7; };
   const SweepSummary s = b.run(b.fresh);
   CHECK(s.end == SweepEnd::kInterrupted);
-  CHECK(b.kept().table("dense_gemm").size() == 7);
+  CHECK(b.kept().find("dense_gemm")->size() == 7);
   CHECK(s.left == 43);
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("a crash of the device loses no point measured before it") {
     }
   };
   CHECK_THROWS_WITH(b.run(b.fresh), "the bus fell off");
-  CHECK(b.kept().table("dense_gemm").size() == 8);
+  CHECK(b.kept().find("dense_gemm")->size() == 8);
 }
 
 TEST_CASE("a point that breaks the device ends the sweep, and comes last when it is resumed") {
@@ -107,12 +107,12 @@ TEST_CASE("a point that breaks the device ends the sweep, and comes last when it
     }
   };
   check_contains(error_of<RunFailed>([&] { b.run(b.fresh); }).what(), {"dense_gemm m=3", "--resume"});
-  CHECK(b.kept().table("dense_gemm").size() == 2);
+  CHECK(b.kept().find("dense_gemm")->size() == 2);
 
   Results again = Results::resume(SweepBench::where(), b.options.output);
   b.device.broken = false;
   CHECK_THROWS_AS(b.run(again), RunFailed);
-  CHECK(b.kept().table("dense_gemm").size() == 5);  // all the others first
+  CHECK(b.kept().find("dense_gemm")->size() == 5);  // all the others first
 }
 
 TEST_CASE("checkpoints are on the disk while the sweep goes on, whole at every moment") {
@@ -122,7 +122,7 @@ TEST_CASE("checkpoints are on the disk while the sweep goes on, whole at every m
   std::vector<std::size_t> seen;
   b.device.on_prepare = [&](const auto&) {
     if (std::filesystem::exists(b.options.output)) {
-      seen.push_back(b.kept().table("dense_gemm").size());
+      seen.push_back(b.kept().find("dense_gemm")->size());
     }
   };
   b.run(b.fresh);
@@ -144,10 +144,10 @@ TEST_CASE("a resumed sweep measures what is missing and nothing twice") {
   CHECK(s.already == 8);
   CHECK(s.measured == 12);
   CHECK(b.device.prepared == 12);
-  const PointTable after = b.kept().table("dense_gemm");
+  const PointTable after = *b.kept().find("dense_gemm");
   REQUIRE(after.size() == 20);
   for (std::size_t i = 0; i < 8; ++i) {
-    CHECK(after.time_s[i] == before.table("dense_gemm").time_s[i]);
+    CHECK(after.time_s[i] == before.find("dense_gemm")->time_s[i]);
   }
   CHECK(b.kept().provenance.notes.find("not measured") == std::string::npos);
 }
@@ -179,22 +179,22 @@ TEST_CASE("failures are kept with their reason, and tried again when resumed") {
   const SweepSummary s = b.run(b.fresh);
   CHECK(s.measured == 3);
   CHECK(s.failed == 1);
-  CHECK(b.kept().table("dense_gemm").attributes.at("failed: dense_gemm m=3 n=512 k=512") == "out of memory: no room");
+  CHECK(b.kept().find("dense_gemm")->attributes.at("failed: dense_gemm m=3 n=512 k=512") == "out of memory: no room");
 
   b.device.on_prepare = [](const auto&) {};
   Results again = Results::resume(SweepBench::where(), b.options.output);
   CHECK(again.failed() == 1);
   CHECK(b.run(again).measured == 1);
   CHECK(again.failed() == 0);
-  CHECK(b.kept().table("dense_gemm").size() == 4);
-  CHECK(b.kept().table("dense_gemm").attributes.count("failed: dense_gemm m=3 n=512 k=512") == 0);
+  CHECK(b.kept().find("dense_gemm")->size() == 4);
+  CHECK(b.kept().find("dense_gemm")->attributes.count("failed: dense_gemm m=3 n=512 k=512") == 0);
 }
 
 TEST_CASE("an operator of which every point fails still has a table that says so") {
   SweepBench b(2);
   b.device.ways[0].error = 1;
   CHECK(b.run(b.fresh).failed == 2);
-  const PointTable t = b.kept().table("dense_gemm");
+  const PointTable t = *b.kept().find("dense_gemm");
   CHECK(t.size() == 0);
   check_contains(t.attributes.at("failed: dense_gemm m=1 n=512 k=512"), {"wrong result"});
 }
@@ -203,7 +203,7 @@ TEST_CASE("a kernel lost beside a good one is in the file, and the winner has it
   SweepBench b(3);
   b.device.ways = {{"one", 2}, {"two", 1}, {"three", 0.5, 0, 1.0}};
   b.run(b.fresh);
-  const PointTable t = b.kept().table("dense_gemm");
+  const PointTable t = *b.kept().find("dense_gemm");
   CHECK(t.attributes.at("kernels") == "two");
   CHECK(t.values_of("other_s")[0] == doctest::Approx(2 * t.time_s[0]));
   CHECK(t.values_of("kernel")[0] == 0);
