@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "policies/registry.h"
-#include "policies/replica_choice/polling_weights.h"
+#include "policies/replica_choice/grace_routing.h"
+#include "sim/core/rng.h"
 #include "tests/support/paths.h"
 #include "tests/support/routing_window.h"
 #include "tests/support/token_traffic.h"

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <set>
 
-#include "policies/replica_choice/polling_weights.h"
+#include "policies/replica_choice/grace_routing.h"
 #include "sim/domain/affinity.h"
 #include "sim/domain/placement.h"
 #include "tests/policies/grace_support.h"

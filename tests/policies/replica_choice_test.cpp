@@ -9,7 +9,6 @@
 #include "policies/registry.h"
 #include "policies/replica_choice/by_copy_rank.h"
 #include "policies/replica_choice/grace_routing.h"
-#include "policies/replica_choice/polling_weights.h"
 #include "policies/replica_choice/sglang_static.h"
 #include "tests/policies/support.h"
 #include "tests/support/errors.h"

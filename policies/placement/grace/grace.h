@@ -4,7 +4,7 @@
 //   Models : fully non-uniform groups on nodes, controlled sizes on the GPUs of a node, dynamic replication.
 //   Ignores: memory being equal over GPUs: groups differ in size, and the fullest GPU sets what the others have left;
 //            an optional bound on a GPU's group keeps that in hand.
-//   Routing: replica_choice/polling_weights.h, with the predicted loads of grace_explain().
+//   Routing: replica_choice/grace_routing.h, with the predicted loads of grace_explain().
 #pragma once
 
 #include <optional>
