@@ -55,13 +55,12 @@ KernelTime measure_kernel(Workload& workload, std::size_t kernel, const Clock& c
   out.batch = batch_size(rule, warm_up(workload, kernel, rule));
   std::vector<double> samples;
   const Seconds start = clock.now();
-  StopDecision decision;
-  while (!decision.stop) {
+  std::optional<Interval> interval;
+  while (!interval) {
     samples.push_back(sample(workload, kernel, out.batch));
-    decision = decide(rule, samples, clock.now() - start);
+    interval = settled(rule, samples, clock.now() - start);
   }
-  out.time_s = decision.interval;
-  out.stopped = decision.reason;
+  out.time_s = *interval;
   out.repeats = static_cast<int>(samples.size());
   return out;
 }

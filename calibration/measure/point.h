@@ -31,9 +31,8 @@ std::string_view name_of(FailureKind kind);
 struct KernelTime {
   std::string kernel;
   Interval time_s;
-  int repeats = 0;  // samples
-  int batch = 1;    // executions in each
-  StopReason stopped = StopReason::kPrecise;
+  int repeats = 0;         // samples
+  int batch = 1;           // executions in each
   double check_error = 0;  // relative L2 error of the sampled outputs against the float64 reference; 0 where data are
                            // compared bit by bit
 };

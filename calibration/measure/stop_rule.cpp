@@ -49,18 +49,15 @@ Interval median_interval(std::span<const double> samples) {
   return {median, (high - low) / 2 / median};
 }
 
-StopDecision decide(const StopRule& rule, std::span<const double> samples, Seconds spent) {
-  if (samples.empty() || static_cast<int>(samples.size()) < rule.min_repeats) {
-    return {};
+std::optional<Interval> settled(const StopRule& rule, std::span<const double> samples, Seconds spent) {
+  const int count = static_cast<int>(samples.size());
+  if (count == 0 || count < rule.min_repeats) {
+    return std::nullopt;
   }
-  const Interval interval = median_interval(samples);
-  if (interval.relative_half_width <= rule.relative_error) {
-    return {true, StopReason::kPrecise, interval};
-  }
-  if (static_cast<int>(samples.size()) >= rule.max_repeats) {
-    return {true, StopReason::kRepeats, interval};
-  }
-  return {spent >= rule.budget, StopReason::kBudget, interval};
+  const Interval out = median_interval(samples);
+  const bool enough =
+      out.relative_half_width <= rule.relative_error || count >= rule.max_repeats || spent >= rule.budget;
+  return enough ? std::optional(out) : std::nullopt;
 }
 
 int batch_size(const StopRule& rule, Seconds one) {

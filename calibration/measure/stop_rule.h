@@ -5,6 +5,7 @@
 //   Valid  : from 6 samples on; fewer give an infinite interval, since 1 - 2^(1-n) is below 95 %.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "sim/core/units.h"
@@ -25,8 +26,6 @@ struct StopRule {
   void validate() const;
 };
 
-enum class StopReason { kPrecise, kRepeats, kBudget };
-
 struct Interval {
   double median = 0;
   double relative_half_width = 0;  // infinite below 6 samples
@@ -37,13 +36,8 @@ Interval median_interval(std::span<const double> samples);
 // Number r of the order statistic x_(r), 1-based, so that [x_(r), x_(n+1-r)] holds the median with 95 %; 0 = none does.
 int interval_rank(int samples);
 
-struct StopDecision {
-  bool stop = false;
-  StopReason reason = StopReason::kPrecise;
-  Interval interval;
-};
-// After `samples`, taken in `spent` of wall time.
-StopDecision decide(const StopRule& rule, std::span<const double> samples, Seconds spent);
+// Of `samples`, taken in `spent` of wall time, where they are enough.
+std::optional<Interval> settled(const StopRule& rule, std::span<const double> samples, Seconds spent);
 
 // Launches to time together when one takes `one` (measured or predicted).
 int batch_size(const StopRule& rule, Seconds one);
