@@ -66,7 +66,6 @@ struct Budgets {
 struct EngineMemory {
   MemoryAccount account = MemoryAccount::kPlain;  // that static_fraction is meant in
   std::optional<double> static_fraction;
-  std::string static_fraction_key;
   std::optional<int> kv_block_tokens;
   int default_block_tokens = 1;
   std::optional<int> mla_block_tokens;  // of models with MLA, where it differs

@@ -360,7 +360,6 @@ void read_series(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   out.memory.static_fraction = site.fraction_stated ? in.maybe<double>(kSglangKeys["mem_fraction_static"])
                                                     : or_engine(in, kSglangKeys["mem_fraction_static"], fraction);
   out.memory.account = MemoryAccount::kSglang;
-  out.memory.static_fraction_key = "mem_fraction_static";
   // v0.5: model_runner_kv_cache_mixin.py, set_num_tokens_hybrid_swa; off with Blackwell's trtllm_mha (server_args.py, of
   // gpt-oss). v0.4 caches all tokens of all layers. A drafter's layer lies in the reserve.
   out.memory.window_share = series == Series::k04

@@ -120,7 +120,6 @@ void read_trtllm_memory(ConfigReader& in, const EngineSite& site, EngineMemory& 
   out.static_fraction = site.fraction_stated ? in.maybe<double>(kTrtllmKeys["free_gpu_memory_fraction"])
                                              : or_engine(in, kTrtllmKeys["free_gpu_memory_fraction"], fraction);
   out.account = MemoryAccount::kTrtllm;
-  out.static_fraction_key = "free_gpu_memory_fraction";
   out.kv_block_tokens = in.maybe<int>(kTrtllmKeys["tokens_per_block"]);
   out.default_block_tokens = 32;  // llm_args.py, KvCacheConfig.tokens_per_block
   if (site.hopper()) {

@@ -127,7 +127,6 @@ void read_shared(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   out.memory.static_fraction = site.fraction_stated ? in.maybe<double>(kSharedKeys["gpu_memory_utilization"])
                                                     : or_engine(in, kSharedKeys["gpu_memory_utilization"], fraction);
   out.memory.account = MemoryAccount::kVllm;
-  out.memory.static_fraction_key = "gpu_memory_utilization";
   out.memory.kv_block_tokens = in.maybe<int>(kSharedKeys["block_size"]);
   out.memory.default_block_tokens = 16;
   out.memory.mla_block_tokens = mla_block_tokens(site);
