@@ -8,6 +8,21 @@
 namespace epsim {
 namespace {
 
+constexpr OpInfo gqa_prefill_of(std::string_view name) {
+  return {OpKind::kGqaPrefill,
+          name,
+          {"batch", "length", "heads", "kv_heads", "head_dim"},
+          {"launch", "bytes", "products"},
+          {"length", "batch", "heads", "queries_per_kv_head"}};
+}
+constexpr OpInfo gqa_decode_of(std::string_view name) {
+  return {OpKind::kGqaDecode,
+          name,
+          {"batch", "length", "heads", "kv_heads", "head_dim"},
+          {"launch", "bytes", "products", "sequences"},
+          {"length", "batch", "kv_heads", "queries_per_kv_head"}};
+}
+
 // In the order of OpKind; behind those the same operators of heads that are not 128 wide.
 constexpr std::array<OpInfo, 19> kOps = {{
     {OpKind::kGroupedGemm,
@@ -26,16 +41,8 @@ constexpr std::array<OpInfo, 19> kOps = {{
      {"batch", "length", "heads"},
      {"launch", "bytes", "products", "sequences"},
      {"length", "batch", "heads"}},
-    {OpKind::kGqaPrefill,
-     "gqa_prefill",
-     {"batch", "length", "heads", "kv_heads", "head_dim"},
-     {"launch", "bytes", "products"},
-     {"length", "batch", "heads", "queries_per_kv_head"}},
-    {OpKind::kGqaDecode,
-     "gqa_decode",
-     {"batch", "length", "heads", "kv_heads", "head_dim"},
-     {"launch", "bytes", "products", "sequences"},
-     {"length", "batch", "kv_heads", "queries_per_kv_head"}},
+    gqa_prefill_of("gqa_prefill"),
+    gqa_decode_of("gqa_decode"),
     {OpKind::kGate,
      "gate",
      {"tokens", "hidden", "experts", "top_k"},
@@ -49,26 +56,10 @@ constexpr std::array<OpInfo, 19> kOps = {{
     {OpKind::kHostToDevice, "host_to_device", {"bytes"}, {"launch", "bytes"}, {"bytes"}},
     {OpKind::kDeviceToHost, "device_to_host", {"bytes"}, {"launch", "bytes"}, {"bytes"}},
     {OpKind::kPeerCopy, "peer_copy", {"bytes"}, {"launch", "bytes"}, {"bytes"}},
-    {OpKind::kGqaPrefill,
-     "gqa_prefill_64",
-     {"batch", "length", "heads", "kv_heads", "head_dim"},
-     {"launch", "bytes", "products"},
-     {"length", "batch", "heads", "queries_per_kv_head"}},
-    {OpKind::kGqaDecode,
-     "gqa_decode_64",
-     {"batch", "length", "heads", "kv_heads", "head_dim"},
-     {"launch", "bytes", "products", "sequences"},
-     {"length", "batch", "kv_heads", "queries_per_kv_head"}},
-    {OpKind::kGqaPrefill,
-     "gqa_prefill_256",
-     {"batch", "length", "heads", "kv_heads", "head_dim"},
-     {"launch", "bytes", "products"},
-     {"length", "batch", "heads", "queries_per_kv_head"}},
-    {OpKind::kGqaDecode,
-     "gqa_decode_256",
-     {"batch", "length", "heads", "kv_heads", "head_dim"},
-     {"launch", "bytes", "products", "sequences"},
-     {"length", "batch", "kv_heads", "queries_per_kv_head"}},
+    gqa_prefill_of("gqa_prefill_64"),
+    gqa_decode_of("gqa_decode_64"),
+    gqa_prefill_of("gqa_prefill_256"),
+    gqa_decode_of("gqa_decode_256"),
 }};
 
 constexpr std::array<OpDtype, 5> kDtypes = {{{"_fp8", "fp8", WeightType::kFp8},
