@@ -9,6 +9,7 @@
 
 #include "policies/plan_tools.h"
 #include "sim/core/error.h"
+#include "sim/core/mapped.h"
 
 namespace epsim {
 namespace {
@@ -27,11 +28,7 @@ std::vector<int> slots_per_gpu(const LayerPlan& layer) {
 // "name": [ row, row, ... ], each row on a line of its own.
 template <class Row>
 std::string member(const PlacementPlan& plan, const char* name, Row row) {
-  std::string out = fmt::format("  \"{}\": [", name);
-  for (std::size_t l = 0; l < plan.layers.size(); ++l) {
-    out += fmt::format("{}\n    [{}]", l == 0 ? "" : ",", row(plan.layers[l]));
-  }
-  return out + "\n  ]";
+  return fmt::format("  \"{}\": [\n    [{}]\n  ]", name, fmt::join(mapped(plan.layers, row), "],\n    ["));
 }
 
 // What one file says, and where its mistakes are reported.
@@ -179,11 +176,9 @@ std::string plan_maps_json(const PlacementPlan& plan) {
            });
   }
   out += ",\n" + member(plan, "log2phy", [&](const LayerPlan& layer) {
-           std::string row;
-           for (const std::vector<int>& slots : slots_by_expert(layer, plan.experts)) {
-             row += fmt::format("{}[{}]", row.empty() ? "" : ",", fmt::join(slots, ","));
-           }
-           return row;
+           const auto lists = mapped(slots_by_expert(layer, plan.experts),
+                                     [](const auto& slots) { return fmt::format("[{}]", fmt::join(slots, ",")); });
+           return fmt::format("{}", fmt::join(lists, ","));
          });
   return out + ",\n" + member(plan, "logcnt", [&](const LayerPlan& layer) {
            return fmt::format("{}", fmt::join(copies_by_expert(layer, plan.experts), ","));

@@ -129,14 +129,8 @@ void print_line(const std::string& name, const std::string& text) {
 
 // A text, or a list of texts.
 std::string json_text(const Json& value) {
-  if (value.is_string()) {
-    return value.get<std::string>();
-  }
-  std::string out;
-  for (const Json& item : value) {
-    out += (out.empty() ? "" : ", ") + item.get<std::string>();
-  }
-  return out;
+  return value.is_string() ? value.get<std::string>()
+                           : fmt::format("{}", fmt::join(value.get<std::vector<std::string>>(), ", "));
 }
 
 void print_section(const ListSection& section) {

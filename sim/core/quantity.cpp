@@ -9,6 +9,8 @@
 #include <sstream>
 #include <utility>
 
+#include "sim/core/mapped.h"
+
 namespace epsim {
 namespace {
 
@@ -43,11 +45,7 @@ const std::map<std::string, UnitTable>& units_by_dimension() {
 }
 
 std::string allowed_units(const UnitTable& units) {
-  std::string out;
-  for (const auto& [name, scale] : units) {
-    out += (out.empty() ? "" : ", ") + name;
-  }
-  return out;
+  return fmt::format("{}", fmt::join(mapped(units, [](const auto& unit) { return unit.first; }), ", "));
 }
 
 }  // namespace

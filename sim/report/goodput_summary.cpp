@@ -100,14 +100,6 @@ std::string ratio_words(const Estimate& e) {
                                      : fmt::format("{:.3f}", e.mean);
 }
 
-std::string list_of(const std::vector<double>& ks) {
-  std::string out;
-  for (const double k : ks) {
-    out += fmt::format("{}{:g}", out.empty() ? "" : ", ", k);
-  }
-  return out;
-}
-
 std::string conclusion(const PolicyGoodput& policy, const std::string& first, double tolerance) {
   constexpr const char* kWords[] = {"below", "not distinguishable from", "above"};
   const KneeFigures& knee = policy.searched();
@@ -122,8 +114,8 @@ std::string conclusion(const PolicyGoodput& policy, const std::string& first, do
     }
   }
   if (!better.empty() && !worse.empty()) {
-    out += fmt::format(" The verdict depends on the definition of the knee: above at k = {}, below at k = {}.",
-                       list_of(better), list_of(worse));
+    out += fmt::format(" The verdict depends on the definition of the knee: above at k = {:g}, below at k = {:g}.",
+                       fmt::join(better, ", "), fmt::join(worse, ", "));
   }
   return out;
 }
