@@ -1,9 +1,8 @@
 #include "sim/core/config_json.h"
 
-#include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
-#include <vector>
+#include <nlohmann/json.hpp>
 
 #include "sim/core/config_size.h"
 #include "sim/core/error.h"
@@ -11,38 +10,29 @@
 namespace epsim {
 namespace {
 
-std::string text_of(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += std::string{'\\', c};
-    } else {
-      out += static_cast<unsigned char>(c) < ' ' ? fmt::format("\\u{:04x}", static_cast<int>(c)) : std::string{c};
-    }
-  }
-  return out + '"';
-}
+using Json = nlohmann::ordered_json;
 
-std::string json_of(const YAML::Node& node) {
-  std::vector<std::string> parts;
+Json json_of(const YAML::Node& node) {
   if (node.IsMap()) {
+    Json out = Json::object();
     for (const auto& entry : node) {
-      parts.push_back(text_of(entry.first.as<std::string>()) + ": " + json_of(entry.second));
+      out[entry.first.as<std::string>()] = json_of(entry.second);
     }
-    return fmt::format("{{{}}}", fmt::join(parts, ", "));
+    return out;
   }
   if (node.IsSequence()) {
+    Json out = Json::array();
     for (const auto& item : node) {
-      parts.push_back(json_of(item));
+      out.push_back(json_of(item));
     }
-    return fmt::format("[{}]", fmt::join(parts, ", "));
+    return out;
   }
-  return node.IsScalar() ? text_of(node.Scalar()) : "null";
+  return node.IsScalar() ? Json(node.Scalar()) : Json(nullptr);
 }
 
 }  // namespace
 
-std::string yaml_to_json(const std::string& yaml, const std::string& name) {
+Json yaml_as_json(const std::string& yaml, const std::string& name) {
   try {
     check_yaml_size(yaml, name);
     return json_of(YAML::Load(yaml));

@@ -180,7 +180,7 @@ void bind_scenario(py::module_& m) {
       .def(
           "json",
           [resolved](const Inputs& i, bool own_loads, bool own_plan) {
-            return yaml_to_json(resolved(i, own_loads, own_plan), "resolved.yaml");
+            return yaml_as_json(resolved(i, own_loads, own_plan), "resolved.yaml").dump();
           },
           py::arg("own_loads"), py::arg("own_plan"))
       .def("warnings", [](const Inputs& i) { return i.by_seed.front().warnings; });

@@ -259,7 +259,7 @@ Columns latency_quantiles(const fs::path& file) {
 }
 
 void check_scenario(const fs::path& file, const std::string& text) {
-  const Json json = Json::parse(yaml_to_json(text, file.string()));
+  const Json json = yaml_as_json(text, file.string());
   refuse_if(!json.is_object(), {file.string(), 1, ""},
             text.empty() ? "this file is empty; it is damaged." : "this is no scenario; the file is damaged.");
 }

@@ -109,7 +109,7 @@ Json scenarios_of(const ReportInput& input) {
     const std::filesystem::path path(file.path);
     if (path.filename() == "resolved.yaml") {
       try {
-        out[path.parent_path().generic_string()] = Json::parse(yaml_to_json(file.content, file.path));
+        out[path.parent_path().generic_string()] = yaml_as_json(file.content, file.path);
       } catch (const InputError&) {
         continue;
       }
