@@ -294,7 +294,8 @@ ServedSummary summarise_served(const ServedLayout& layout, const std::vector<Ser
   out.scenarios = static_cast<int>(scenarios.size());
   count_coverage(points, out);
   out.noise = noise_of(points);
-  out.all.errors = errors_of(expressed);
+  out.all = {std::vector<std::string>(out.headings.size() + 1), errors_of(expressed)};
+  out.all.labels.front() = "all";
   out.kinds = kinds_of(expressed);
   out.shares = shares_of(expressed);
   for (const auto& [key, some] : by_in_flight) {

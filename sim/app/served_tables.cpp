@@ -62,7 +62,8 @@ std::string coverage_text(const ServedSummary& s) {
 // A point may lack one of the figures.
 int points_of(const ServedGroup& group) { return std::ranges::max(group.errors, {}, &ServedErrors::points).points; }
 
-void add_error_row(TextTable& table, std::vector<std::string> cells, const ServedGroup& group) {
+void add_error_row(TextTable& table, const ServedGroup& group) {
+  std::vector<std::string> cells = mapped(group.labels, printable);
   cells.push_back(fmt::format("{}", points_of(group)));
   for (const std::size_t m : kShownOrder) {
     const ServedErrors& e = group.errors[m];
@@ -87,7 +88,7 @@ std::string kinds_text(const ServedSummary& s) {
   add_error_columns(table);
   bool some_unsaturated = false;
   for (const ServedGroup& kind : s.kinds) {
-    add_error_row(table, kind.labels, kind);
+    add_error_row(table, kind);
     some_unsaturated = some_unsaturated || kind.labels.front().find("not saturated") != std::string::npos;
   }
   const std::string rule = fmt::format(
@@ -105,11 +106,9 @@ std::string groups_text(const ServedSummary& s) {
   table.add_column({"in", "flight"}, Align::kLeft);
   add_error_columns(table);
   for (const ServedGroup& group : s.groups) {
-    add_error_row(table, mapped(group.labels, printable), group);
+    add_error_row(table, group);
   }
-  std::vector<std::string> all(s.headings.size() + 1);
-  all.front() = "all";
-  add_error_row(table, std::move(all), s.all);
+  add_error_row(table, s.all);
   return fmt::format(
              "\nerror of predicted {}, % of the measured ones: size (median, mean, 90th percentile), and bias (mean "
              "with its sign)\n",
@@ -281,8 +280,8 @@ ResultTable served_groups_table(const ServedSummary& s) {
       out.add_numbers({fmt::format("{}_{}_error_share", kServedMetrics[m], name)});
     }
   }
-  const auto add = [&](std::vector<std::string> labels, const ServedGroup& group) {
-    std::vector<Cell>& row = out.rows.emplace_back(labels.begin(), labels.end());
+  const auto add = [&](const ServedGroup& group) {
+    std::vector<Cell>& row = out.rows.emplace_back(group.labels.begin(), group.labels.end());
     row.emplace_back(static_cast<double>(points_of(group)));
     for (const std::size_t m : kShownOrder) {
       const ServedErrors& e = group.errors[m];
@@ -290,11 +289,9 @@ ResultTable served_groups_table(const ServedSummary& s) {
     }
   };
   for (const ServedGroup& group : s.groups) {
-    add(group.labels, group);
+    add(group);
   }
-  std::vector<std::string> all(s.headings.size() + 1);
-  all.front() = "all";
-  add(std::move(all), s.all);
+  add(s.all);
   return out;
 }
 
