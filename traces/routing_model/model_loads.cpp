@@ -161,7 +161,7 @@ std::uint64_t window_of_section(ConfigReader& in) {
 
 // To calibrate a law takes longer than many a run.
 std::shared_ptr<const RoutingLaw> law_of(RoutingModel model) {
-  static LastMade<RoutingModel, RoutingLaw> laws(8);  // about 1 MiB each
+  static LastMade<RoutingModel, RoutingLaw> laws(64);  // about 1 MiB each; a paper asks for dozens
   return laws.get(std::move(model), [](const RoutingModel& of) { return RoutingLaw(of); });
 }
 
@@ -223,7 +223,7 @@ LoadWindow make_model_window(ConfigReader& in, const MoeSpec& model, Seed seed) 
     check_limit(limits::kStepValues, product_of({plan.steps, law->layers(), law->experts()}), in.place("batches"));
   }
   // Batches and tokens take too much memory to be kept.
-  static LastMade<std::tuple<std::shared_ptr<const RoutingLaw>, RowPlan, Seed>, LoadWindow> sums(8);  // 0.2 MiB each
+  static LastMade<std::tuple<std::shared_ptr<const RoutingLaw>, RowPlan, Seed>, LoadWindow> sums(64);  // 0.2 MiB each
   const auto draw = [&] { return window_of_model(law, plan, batches, stream); };
   LoadWindow window = batches ? draw() : *sums.get({law, plan, stream}, [&](const auto&) { return draw(); });
   if (affinity_tokens > 0) {
