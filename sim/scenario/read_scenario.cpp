@@ -231,6 +231,36 @@ void take_unchanged(ConfigReader root, const Scenario& whole, Scenario& s) {
   s.balanced_loads = whole.balanced_loads;
 }
 
+// Parallelism, and the prices of the engine's kernels.
+void read_layout(ConfigReader root, Scenario& s) {
+  ConfigReader serving = root.section(kRootKeys["serving"]);
+  const std::string kernels(read_engine_profile(serving).kernels);
+  s.compute.use_kernels_of(kernels);
+  s.network.intra.use_kernels_of(kernels);
+  read_parallelism(root, s);
+  check_weight_type(root, s);
+}
+
+void read_transport(ConfigReader root, Scenario& s) {
+  ConfigReader serving = root.section(kRootKeys["serving"]);
+  const EngineProfile& profile = read_engine_profile(serving);
+  s.dispatch = read_dispatch(
+      root, {s.cluster, s.network, s.compute, s.model, profile.fp4_rows}, s.dispatch.network.fabric,
+      default_transport(profile.name, s.model, s.cluster, s.network, s.parallelism.dp_ranks(), InstanceRole::kWhole));
+}
+
+EngineSettings read_serving(ConfigReader root, Scenario& s) {
+  ConfigReader serving = root.section(kRootKeys["serving"]);
+  const bool fraction_stated = root.section(kRootKeys["memory"]).has("static_fraction");
+  EngineSite site = site_of(s.cluster, s.model, s.parallelism.dp_ranks(), s.dispatch, fraction_stated);
+  site.pools = has_pools(root);
+  EngineSettings engine = read_engine_settings(serving, site);
+  s.serving = engine.serving;
+  s.model.attention.absorbed_below = engine.serving.absorbed_below;
+  s.serving.seed = static_cast<std::uint64_t>(s.seed);
+  return engine;
+}
+
 Scenario read_with(const Config& config, const std::vector<std::string>& labels, const Scenario* whole);
 
 // Reads labels that have sections of their own; the record of such a label's document goes into that of `config`.
@@ -267,33 +297,11 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
   sections.read("seed", {}, [&] { s.seed = static_cast<Seed>(root.read<std::int64_t>(kRootKeys["seed"])); });
   sections.read("model", {}, [&] { read_model(root, s); });
   sections.read("cluster", {}, [&] { read_cluster(root, s); });
-  sections.read("parallelism", {"model", "cluster", "serving"}, [&] {
-    ConfigReader serving = root.section(kRootKeys["serving"]);
-    const std::string kernels(read_engine_profile(serving).kernels);
-    s.compute.use_kernels_of(kernels);
-    s.network.intra.use_kernels_of(kernels);
-    read_parallelism(root, s);
-    check_weight_type(root, s);
-  });
+  sections.read("parallelism", {"model", "cluster", "serving"}, [&] { read_layout(root, s); });
   sections.read("model", {"parallelism"}, [&] { read_kv_type(root, serving_engines(root), s); });
   EngineSettings engine;
-  sections.read("dispatch", {"parallelism", "serving", "network"}, [&] {
-    ConfigReader serving = root.section(kRootKeys["serving"]);
-    const EngineProfile& profile = read_engine_profile(serving);
-    s.dispatch = read_dispatch(
-        root, {s.cluster, s.network, s.compute, s.model, profile.fp4_rows}, s.dispatch.network.fabric,
-        default_transport(profile.name, s.model, s.cluster, s.network, s.parallelism.dp_ranks(), InstanceRole::kWhole));
-  });
-  sections.read("serving", {"dispatch"}, [&] {
-    ConfigReader serving = root.section(kRootKeys["serving"]);
-    const bool fraction_stated = root.section(kRootKeys["memory"]).has("static_fraction");
-    EngineSite site = site_of(s.cluster, s.model, s.parallelism.dp_ranks(), s.dispatch, fraction_stated);
-    site.pools = has_pools(root);
-    engine = read_engine_settings(serving, site);
-    s.serving = engine.serving;
-    s.model.attention.absorbed_below = engine.serving.absorbed_below;
-    s.serving.seed = static_cast<std::uint64_t>(s.seed);
-  });
+  sections.read("dispatch", {"parallelism", "serving", "network"}, [&] { read_transport(root, s); });
+  sections.read("serving", {"dispatch"}, [&] { engine = read_serving(root, s); });
   sections.read("memory", {"serving"}, [&] { read_memory(root, engine.memory, s); });
   sections.read("requests", {}, [&] {
     if (whole != nullptr) {

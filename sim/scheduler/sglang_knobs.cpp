@@ -294,14 +294,41 @@ void read_sglang_0_5(ConfigReader& in, const Budgets& budgets, const EngineSite&
 namespace {
 
 // The largest captured batch that leaves half of the memory: what to state where the default leaves none. Empty: none does.
-std::string smaller_graphs(const EngineSite& site, std::int64_t prompts, bool drafts) {
+std::string smaller_graphs(const EngineSite& site, SglangReserve reserve) {
   for (std::int64_t largest = 256; largest > 0; largest /= 2) {
-    const double left = sglang_0_5_static_fraction(site, {prompts, largest, drafts}).value;
+    reserve.largest_graph = largest;
+    const double left = sglang_0_5_static_fraction(site, reserve).value;
     if (left >= 0.5) {
       return fmt::format(" (cuda_graph_max_bs {} leaves {} of it)", largest, left);
     }
   }
   return "";
+}
+
+// The share of memory for weights and KV cache, and how much of the KV cache keeps tokens beyond a model's windows.
+void read_static_memory(ConfigReader& in, const EngineSite& site, Series series, const SglangReserve& reserved,
+                        EngineSettings& out) {
+  const EngineDefault<double> fraction = series == Series::k04 ? sglang_static_fraction(site, reserved.speculative)
+                                                               : sglang_0_5_static_fraction(site, reserved);
+  in.check(site.fraction_stated || fraction.value > 0 || in.has("mem_fraction_static"), "mem_fraction_static",
+           fmt::format("{} reserves all of the memory for activations and CUDA graphs: state it, or a smaller "
+                       "cuda_graph_max_bs and chunked_prefill_size{}.",
+                       fraction.source, series == Series::k05 ? smaller_graphs(site, reserved) : ""));
+  out.memory.static_fraction = site.fraction_stated ? in.maybe<double>(kSglangKeys["mem_fraction_static"])
+                                                    : or_engine(in, kSglangKeys["mem_fraction_static"], fraction);
+  out.memory.account = MemoryAccount::kSglang;
+  // v0.5: model_runner_kv_cache_mixin.py, set_num_tokens_hybrid_swa; off with Blackwell's trtllm_mha (server_args.py, of
+  // gpt-oss). v0.4 caches all tokens of all layers. A drafter's layer lies in the reserve.
+  out.memory.window_share = series == Series::k04
+                                ? 1.0
+                                : or_engine(in, kSglang05Keys["swa_full_tokens_ratio"], sglang_0_5_window_share(site));
+  if (series == Series::k05 && !sglang_0_5_shares_windows(site)) {
+    note_idle_knobs(in,
+                    {{kSglang05Keys["swa_full_tokens_ratio"], out.memory.window_share, false,
+                      "SGLang keeps all tokens of this model's windows", 1.0}},
+                    out.serving);
+    out.memory.window_share = 1;
+  }
 }
 
 void read_series(ConfigReader& in, const Budgets& budgets, const EngineSite& site, Series series, EngineSettings& out) {
@@ -350,28 +377,7 @@ void read_series(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   const std::int64_t prompts = chunk == -1       ? knobs.max_prefill_tokens
                                : budgets.divided ? chunk
                                                  : chunk * std::int64_t{site.dp_ranks};
-  const EngineDefault<double> fraction = series == Series::k04
-                                             ? sglang_static_fraction(site, drafts > 0)
-                                             : sglang_0_5_static_fraction(site, {prompts, largest_graph, drafts > 0});
-  in.check(site.fraction_stated || fraction.value > 0 || in.has("mem_fraction_static"), "mem_fraction_static",
-           fmt::format("{} reserves all of the memory for activations and CUDA graphs: state it, or a smaller "
-                       "cuda_graph_max_bs and chunked_prefill_size{}.",
-                       fraction.source, series == Series::k05 ? smaller_graphs(site, prompts, drafts > 0) : ""));
-  out.memory.static_fraction = site.fraction_stated ? in.maybe<double>(kSglangKeys["mem_fraction_static"])
-                                                    : or_engine(in, kSglangKeys["mem_fraction_static"], fraction);
-  out.memory.account = MemoryAccount::kSglang;
-  // v0.5: model_runner_kv_cache_mixin.py, set_num_tokens_hybrid_swa; off with Blackwell's trtllm_mha (server_args.py, of
-  // gpt-oss). v0.4 caches all tokens of all layers. A drafter's layer lies in the reserve.
-  out.memory.window_share = series == Series::k04
-                                ? 1.0
-                                : or_engine(in, kSglang05Keys["swa_full_tokens_ratio"], sglang_0_5_window_share(site));
-  if (series == Series::k05 && !sglang_0_5_shares_windows(site)) {
-    note_idle_knobs(in,
-                    {{kSglang05Keys["swa_full_tokens_ratio"], out.memory.window_share, false,
-                      "SGLang keeps all tokens of this model's windows", 1.0}},
-                    s);
-    out.memory.window_share = 1;
-  }
+  read_static_memory(in, site, series, {prompts, largest_graph, drafts > 0}, out);
   out.memory.kv_block_tokens = in.maybe<int>(kSglangKeys["page_size"]);
   out.memory.default_block_tokens = backend == "trtllm_mla" ? 64 : 1;  // server_args.py: it takes pages of 32 or 64
   // server_args.py refuses any that is not a whole number of pages (pull request 8973).
