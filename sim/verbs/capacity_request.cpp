@@ -133,6 +133,23 @@ void check_settings(const std::vector<std::string>& settings) {
   }
 }
 
+// What nodes cost, and what the deployment may.
+void read_costs(CapacityGiven& given, CapacityPlan& plan) {
+  plan.prices.terms = given.word("terms").value_or("on_demand");
+  const auto terms = price_terms();
+  refuse_if(std::find(terms.begin(), terms.end(), plan.prices.terms) == terms.end(), "terms",
+            unknown_name("terms", plan.prices.terms, terms));
+  plan.prices.own = read_prices(given.repeated("price"));
+  if (given.word("pue")) {
+    plan.prices.pue = given.number("pue", 1, 1);
+  }
+  plan.prices.usd_per_kwh = given.quantity("kwh", "usd/kWh", 0, true);
+  refuse_if(plan.prices.usd_per_kwh > 0 && plan.prices.own.empty(), "kwh",
+            "listed prices include power; --kwh applies to your own prices, given by --price.");
+  plan.most_usd_per_hour = given.quantity("budget", "usd/h", 0);
+  plan.most_watts = 1e3 * given.quantity("power", "kW", 0);
+}
+
 CapacityRequest read_question(const CapacityWords& words, CapacityGiven& given) {
   CapacityRequest out;
   CapacityQuestion& q = out.question;
@@ -145,6 +162,7 @@ CapacityRequest read_question(const CapacityWords& words, CapacityGiven& given) 
   q.options.min_requests_ratio = kAskedFillings;
   out.growth = given.number("growth", 0);
   q.spare = given.whole("spare", 0, 0);
+  read_costs(given, out.plan);
   q.settings = given.scenario();
   q.policies = read_policies(given.list("policies", q.dense     ? "base"
                                                     : out.quick ? std::string(experts_in_order().name)
@@ -174,19 +192,6 @@ CapacityRequest read_question(const CapacityWords& words, CapacityGiven& given) 
             "no layout is left: a value has to divide the GPUs of a node (of a part of one, of a dense model be all "
             "of the instance's), parts of a node have to divide its GPUs, and they and nodes without a network "
             "make instances of one node at most, prefill and decode together.");
-  out.plan.prices.terms = given.word("terms").value_or("on_demand");
-  const auto terms = price_terms();
-  refuse_if(std::find(terms.begin(), terms.end(), out.plan.prices.terms) == terms.end(), "terms",
-            unknown_name("terms", out.plan.prices.terms, terms));
-  out.plan.prices.own = read_prices(given.repeated("price"));
-  if (given.word("pue")) {
-    out.plan.prices.pue = given.number("pue", 1, 1);
-  }
-  out.plan.prices.usd_per_kwh = given.quantity("kwh", "usd/kWh", 0, true);
-  refuse_if(out.plan.prices.usd_per_kwh > 0 && out.plan.prices.own.empty(), "kwh",
-            "listed prices include power; --kwh applies to your own prices, given by --price.");
-  out.plan.most_usd_per_hour = given.quantity("budget", "usd/h", 0);
-  out.plan.most_watts = 1e3 * given.quantity("power", "kW", 0);
   q.power_counts = power_counts(out.plan.most_watts, out.plan.prices);
   out.plan.model = q.model;
   out.plan.dense = q.dense;

@@ -135,7 +135,7 @@ TEST_CASE("capacity answers without a cost where no price is known, and takes pr
 TEST_CASE("capacity tries a single GPU by default, and nodes of a user's file") {
   const TempDir dir;
   const std::string demand =
-      " --input-tokens 1024 --output-tokens 512 --ttft p99=2s --tpot p99=30ms --modes together --quick -q -o plan "
+      " --input-tokens 1024 --output-tokens 64 --ttft p99=2s --tpot p99=30ms --modes together --quick -q -o plan "
       "--overwrite";
   const Outcome one = run_epsim(dir, "capacity --model gpt-oss-20b --rate 20/s" + demand);
   CHECK(one.exit_code == 0);
@@ -178,7 +178,7 @@ TEST_CASE("capacity tries experts that a node's GPUs split, where the engine sta
   const TempDir dir;
   const auto ask = [&](const std::string& words) {
     return run_epsim(dir,
-                     "capacity --nodes DGX-H100 --rate 1/s --input-tokens 64 --output-tokens 8 --ttft p99=2s "
+                     "capacity --nodes DGX-H100 --rate 1/s --input-tokens 64 --output-tokens 2 --ttft p99=2s "
                      "--quick -q -o plan --overwrite " +
                          words);
   };
@@ -269,7 +269,7 @@ TEST_CASE("capacity sets the graphs with which wide DP attention leaves memory, 
   const TempDir dir;
   const Outcome wide = run_epsim(dir,
                                  "capacity --model deepseek-r1 --nodes DGX-H200 --sizes 8 --attention-tp 1 --modes "
-                                 "together --policies contiguous --rate 1/s --input-tokens 64 --output-tokens 8 --ttft "
+                                 "together --policies contiguous --rate 1/s --input-tokens 64 --output-tokens 1 --ttft "
                                  "p99=2s --quick -q -o wide");
   REQUIRE_MESSAGE(wide.exit_code == 0, wide.err);
   check_contains(wide.out, {"with attention TP 1 (cuda_graph_max_bs=256)"});
@@ -283,7 +283,7 @@ TEST_CASE("capacity asks for a power of two of a rack's GPUs and starts an insta
   const TempDir dir;
   const std::string ask =
       "capacity --model deepseek-r1 --nodes GB200-NVL72 --price GB200-NVL72=500usd/h --rate 5/s --input-tokens 256 "
-      "--output-tokens 16 --ttft p99=2s --quick -q ";
+      "--output-tokens 2 --ttft p99=2s --quick -q ";
   const Outcome told = run_epsim(dir, ask + "-o plan");
   REQUIRE_MESSAGE(told.exit_code == 0, told.err);
   check_contains(told.out,
