@@ -56,6 +56,27 @@ void add_tokens(const TraceFile& trace, std::int64_t first, std::int64_t count, 
   }
 }
 
+// A table may end with a line of totals, which no window is: a plan made with it has seen what it is scored on.
+void refuse_totals(const TraceFile& trace, const std::string& file) {
+  constexpr std::int64_t kFewest = 3, kMost = 1024;  // rows that someone labelled; a recording's are more
+  const std::int64_t rows = trace.load_rows();
+  if (rows < kFewest || rows > kMost) {
+    return;
+  }
+  const LoadWindow none(trace.info().layers(), trace.info().experts);
+  LoadWindow all = none, one = none;
+  add_rows(trace, 0, rows, all);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    add_rows(trace, r, 1, one);
+    bool total = true;
+    for (int l = 0; l < one.layers() && total; ++l) {
+      total = std::ranges::equal(one.layer(l), all.layer(l), [](double a, double b) { return 2 * a == b; });
+    }
+    refuse_if(total, {file, 0, ""},
+              fmt::format("window {} of {} is the sum of all the others: leave out the totals.", r + 1, rows));
+  }
+}
+
 }  // namespace
 
 RecordedCounts read_counts(const std::string& file, const std::string& format, int most, int experts) {
@@ -64,6 +85,7 @@ RecordedCounts read_counts(const std::string& file, const std::string& format, i
   const bool by_rows = trace.load_rows() > 0;
   const std::int64_t items = by_rows ? trace.load_rows() : trace.token_count();
   refuse_if(items == 0, {file, 0, ""}, "this recording holds neither counts nor tokens.");
+  refuse_totals(trace, file);
   RecordedCounts out{trace.info().experts, {}};
   const std::int64_t parts = std::min<std::int64_t>(most, items);
   for (std::int64_t p = 0; p < parts; ++p) {

@@ -200,6 +200,7 @@ TEST_CASE("inputs that cannot be diagnosed are told in one line, with exit code 
   const TempDir dir;
   write_counts(dir / "olmoe.json", 1, skewed);
   write_counts(dir / "impossible.json", 1, [](int, int expert) { return expert == 0 ? 64'000 : 1000; });
+  write_counts(dir / "totals.json", 4, [](int step, int expert) { return skewed(step < 3 ? step : 5, expert); });
   std::ofstream(dir / "no.json") << "{\"logical_count\": [[1, 2, 3]]}";
   struct Case {
     const char *words, *says;
@@ -209,6 +210,7 @@ TEST_CASE("inputs that cannot be diagnosed are told in one line, with exit code 
                         Case{"no.json", "no built-in model has 1 MoE layer of 3 experts"},
                         Case{"olmoe.json --model qwen3-30b-a3b", "has 16 layers of 64 experts"},
                         Case{"impossible.json", "an expert takes at most 1"},
+                        Case{"totals.json", "window 4 of 4 is the sum of all the others"},  // 1 + 2 + 3 = 6
                         Case{"olmoe.json no.json", "no.json: this file has 1 layer of 3 experts"},
                         Case{"olmoe.json olmoe.json", "olmoe.json: these are the counts of olmoe.json again"},
                         Case{"olmoe.json --nodes 0", "epsim: `nodes`: 0 nodes"},
