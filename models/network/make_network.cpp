@@ -46,7 +46,7 @@ void check_size(const ClusterSpec& cluster, NetworkModel model, bool one_switch)
             fmt::format("max_min follows a flow for every two GPUs, of at most {} GPUs; an instance has {} here, and "
                         "one exchange would take about {:.0f} s. Choose two_tier{}.",
                         kMaxMinGpus, cluster.gpus(), max_min_time(cluster.gpus()).count(),
-                        one_switch ? " or fair_share" : ""));
+                        one_switch ? ", or fair_share where rows are sent once per GPU or per expert" : ""));
   refuse_if(cluster.gpus() > kRoutedGpus, "kind",
             fmt::format("a network that is not NVLink nodes on one switch needs a route for every two GPUs, of at most "
                         "{} GPUs; an instance has {} here.",

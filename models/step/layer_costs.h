@@ -56,6 +56,12 @@ struct DispatchOptions {
   std::shared_ptr<const DispatchOptions> uneven_steps = nullptr;
 
   const DispatchOptions* other() const { return decode_steps ? decode_steps.get() : uneven_steps.get(); }
+
+  // Whether fair_share can price the rows: in every way they go once per GPU or per expert.
+  bool fair_share_prices() const {
+    const bool prices = dedup == Dedup::kGpu || dedup == Dedup::kNone;
+    return prices && (other() == nullptr || other()->fair_share_prices());
+  }
 };
 
 // A piece of work in whole picoseconds, the only unit in which pieces add up: however they are put together, equal

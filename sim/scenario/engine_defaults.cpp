@@ -217,15 +217,16 @@ void warn_of_drafter(const MoeSpec& model, const InstancePool& pool, std::vector
 }
 
 // A run takes thousands of steps: from half a minute on.
-constexpr double kLongStep = 0.02;
+constexpr double kLongStep = 0.01;
 
 void warn_of_flows(const MoeSpec& model, const InstancePool& pool, std::vector<std::string>& out) {
   const double exchange = max_min_time(pool.cluster.gpus()).count(), step = 2.0 * model.moe_layers() * exchange;
   if (pool.dispatch.network.model == NetworkModel::kMaxMin && step >= kLongStep) {
     out.push_back(fmt::format(
         "max_min follows a flow for every two GPUs: an exchange in which all {} send takes about {:.2g} s of one core, "
-        "a step of {} MoE layers {:.2g} s. On one switch, fair_share comes close to it in much less time.",
-        pool.cluster.gpus(), exchange, model.moe_layers(), step));
+        "a step of {} MoE layers {:.2g} s. On one switch, {} comes close to it in much less time.",
+        pool.cluster.gpus(), exchange, model.moe_layers(), step,
+        pool.dispatch.fair_share_prices() ? "fair_share" : "two_tier"));
   }
 }
 

@@ -458,12 +458,10 @@ DispatchOptions checked(DispatchOptions out, ConfigReader& root, ConfigReader& i
   ConfigReader network = root.section(kRootKeys["network"]);
   ConfigReader cluster_section = root.section(kRootKeys["cluster"]);
   ConfigReader fabric = cluster_section.section(kClusterKeys["fabric"]);
+  network.check(out.network.model != NetworkModel::kFairShare || out.fair_share_prices(), "model",
+                "fair_share prices rows that are sent once per GPU or per expert (dispatch.dedup gpu or none); "
+                "two_tier and max_min price the others.");
   for (const DispatchOptions* way = &out; way != nullptr; way = way->other()) {
-    network.check(
-        way->network.model != NetworkModel::kFairShare || way->dedup == Dedup::kGpu || way->dedup == Dedup::kNone,
-        "model",
-        "fair_share prices rows that are sent once per GPU or per expert (dispatch.dedup gpu or none); "
-        "two_tier and max_min price the others.");
     try_network(site.cluster, site.network, way->network, network, in, fabric);
   }
   return out;

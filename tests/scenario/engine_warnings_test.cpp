@@ -52,6 +52,9 @@ TEST_CASE("what an engine would refuse or change is a warning with the reason") 
   CHECK(warnings({"network.model=max_min"}).empty());
   // 0.4 s x (32 / 256)^3 x 32.
   CHECK(warns(warnings({"cluster.nodes=4", "network.model=max_min"}), "a step of 16 MoE layers 0.025 s"));
+  const std::string flows = "network.model=max_min", far = "cluster.nodes=8";
+  CHECK(warns(warnings({far, flows}), "fair_share comes close"));
+  CHECK(warns(warnings({far, flows, "dispatch.dedup=node"}), "two_tier comes close"));  // not of fair_share's ways
   // DeepSeek-R1 is published with a multi-token-prediction layer, OLMoE without.
   const std::string speculative = "speculative: {draft_tokens: 1, acceptance: 0.8}}",
                     drafts = "serving={engine: sglang_0_5, max_running_requests: 16, " + speculative;
