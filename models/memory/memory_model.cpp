@@ -166,6 +166,16 @@ class Breakdown {
 
 }  // namespace
 
+std::optional<double> static_fraction_for(Bytes more, const ClusterSpec& cluster, const MemoryOptions& options) {
+  MemoryOptions all = options;
+  all.static_fraction = 1;
+  const Bytes gain = static_pool(cluster, all) - static_pool(cluster, options);
+  if (options.num_gpu_blocks || more > gain) {
+    return std::nullopt;
+  }
+  return options.static_fraction + (1 - options.static_fraction) * (more / gain);
+}
+
 WeightBytes weights_per_gpu(const MoeSpec& model, const Parallelism& parallelism) {
   const double tp = parallelism.attention_tp;
   const auto share = [&](Sharding sharding) { return 1.0 / parallelism.ways(sharding); };

@@ -95,6 +95,10 @@ struct MemoryBreakdown {
   Bytes weights_total() const { return weights.without_experts() + experts_base + expert_copies; }
 };
 
+// The share with which weights, reserves and KV cache together have `more` than they have; std::nullopt where not even all
+// of the memory gives that, or the share does not bound them.
+std::optional<double> static_fraction_for(Bytes more, const ClusterSpec& cluster, const MemoryOptions& options);
+
 // Weights of one GPU besides routed experts.
 WeightBytes weights_per_gpu(const MoeSpec& model, const Parallelism& parallelism);
 

@@ -199,6 +199,26 @@ PreparedInstance prepare_instance(const Scenario& s, const InstancePool& pool, c
           std::move(shares)};
 }
 
+// The share of a GPU's memory for weights and KV cache, as the scenario or its engine names it.
+const char* fraction_key(MemoryAccount account) {
+  return account == MemoryAccount::kSglang ? "mem_fraction_static"
+         : account == MemoryAccount::kVllm ? "gpu_memory_utilization"
+                                           : "memory.static_fraction";
+}
+
+PreparedInstance prepare_or_help(const Scenario& s, const InstancePool& pool, const PolicyChoice& policy,
+                                 PlanCache* plans) {
+  try {
+    return prepare_instance(s, pool, policy, plans);
+  } catch (const DoesNotFit& misfit) {
+    if (const auto share = static_fraction_for(misfit.need - misfit.have, pool.cluster, pool.memory)) {
+      const double rounded = std::ceil(*share * 100) / 100;  // the readable share that surely has the room
+      throw DoesNotFit(misfit, fmt::format(" So does a {} of {:.2f}.", fraction_key(pool.memory.account), rounded));
+    }
+    throw;
+  }
+}
+
 }  // namespace
 
 const LoadWindow& planning_window(const Scenario& s, const PolicyChoice& policy) {
@@ -209,7 +229,7 @@ PreparedRun prepare_run(const Scenario& scenario, const PolicyChoice& policy, Pl
   const Scenario& s = system_of(scenario, policy);
   PreparedRun out;
   for (const InstancePool& pool : pools_of(s)) {
-    out.pools.push_back(prepare_instance(s, pool, policy_of(pool, policy), plans));
+    out.pools.push_back(prepare_or_help(s, pool, policy_of(pool, policy), plans));
   }
   return out;
 }

@@ -75,7 +75,11 @@ inline void check_range(double value, const Range& range, const std::string& tex
 
 inline std::string scalar_text(const YAML::Node& node, const std::string& expected) {
   if (!node.IsScalar()) {
-    wrong_type(node.IsMap() ? "a mapping" : node.IsSequence() ? "a list" : "nothing", expected);
+    throw std::invalid_argument(fmt::format("this is {}, not {}.",
+                                            node.IsMap()        ? "a mapping"
+                                            : node.IsSequence() ? "a list"
+                                                                : "empty",
+                                            expected));
   }
   return node.Scalar();
 }

@@ -34,9 +34,8 @@ std::string describe(const std::vector<InputError>& errors) {
 }
 
 std::string describe_misfit(int gpu, Bytes need, Bytes have, const std::string& what, bool copies) {
-  return fmt::format(
-      "GPU {} cannot hold {}: it needs {:.3f} GiB and has {:.3f} GiB. {} or a larger memory.static_fraction make room.",
-      gpu, what, to_gib(need), to_gib(have), copies ? "Fewer copies, more GPUs" : "More GPUs");
+  return fmt::format("GPU {} cannot hold {}: it needs {:.3f} GiB and has {:.3f} GiB. {} make room.", gpu, what,
+                     to_gib(need), to_gib(have), copies ? "Fewer copies or more GPUs" : "More GPUs");
 }
 
 }  // namespace
@@ -64,6 +63,9 @@ DoesNotFit::DoesNotFit(int gpu_index, Bytes needed, Bytes available, const std::
       gpu(gpu_index),
       need(needed),
       have(available) {}
+
+DoesNotFit::DoesNotFit(const DoesNotFit& misfit, const std::string& more)
+    : InputError(misfit.place, misfit.problem + more), gpu(misfit.gpu), need(misfit.need), have(misfit.have) {}
 
 std::optional<std::string> misspelling(const std::string& given, const std::vector<std::string>& known) {
   std::optional<std::string> best;

@@ -45,6 +45,7 @@ struct RunFailed : std::runtime_error {
 struct DoesNotFit : InputError {
   // `copies`: fewer copies of experts would make room, too.
   DoesNotFit(int gpu_index, Bytes needed, Bytes available, const std::string& what, bool copies = true);
+  DoesNotFit(const DoesNotFit& misfit, const std::string& more);  // the same, with `more` said of it
   int gpu;
   Bytes need, have;
 };

@@ -253,7 +253,7 @@ TEST_CASE("capacity sizes a dense model's instances, which may share a node") {
                                   "--input-tokens 64 --output-tokens 8 --ttft p99=1s --quick -q -o large");
   CHECK(large.exit_code == 3);
   check_contains(large.out, {"None fits; the nearest, 1/8 x DGX-H100",
-                             "its reserves and the weights in the static pool", "GiB. More GPUs or"});
+                             "its reserves and the weights in the static pool", "GiB. More GPUs make room."});
   // A prompt beyond what the memory leaves: the reason names the key, not a line of a file that no user wrote.
   const Outcome reserved =
       run_epsim(dir,

@@ -31,10 +31,14 @@ TEST_CASE("init writes a scenario that validate and run accept, with the engine'
   CHECK(run_epsim(dir, "init --node DGX-H200").exit_code == 2);
   CHECK(run_epsim(dir, "init --model olmoe-1b-7b --node DGX-H200 --nodes 0").err ==
         "epsim: `nodes`: 0 nodes: an instance has at least one.\n");
-  // 1 TB of weights do not fit into 8 x 80 GB.
+  // 1 TB of weights do not fit into 8 x 80 GB; DeepSeek-R1's 84 GiB a GPU do not fit into 0.6 of the H200's 140.
+  const Outcome less = run_epsim(dir, "init --model deepseek-r1 --node DGX-H200 --serving mem_fraction_static=0.6");
+  CHECK(less.exit_code == 2);
+  check_contains(less.err, {"GPU 0 cannot hold", "make room. So does a mem_fraction_static of 0."});
   const Outcome large = run_epsim(dir, "init --model kimi-k2 --node DGX-H100 -o large.yaml");
   CHECK(large.exit_code == 2);
   check_contains(large.err, {"cannot hold"});
+  CHECK(large.err.find("mem_fraction") == std::string::npos);  // of no use
   CHECK(run_epsim(dir, "validate large.yaml").exit_code == 2);
   // A rack: 256 experts do not divide over its 72 GPUs, and SGLang's own reserve for 72 DP ranks leaves nothing.
   const Outcome all = run_epsim(dir, "init --model deepseek-r1 --node GB200-NVL72");

@@ -29,8 +29,8 @@ TEST_CASE("what does not fit names the GPU, what it needs and what it has") {
   CHECK(e.need == 30_GiB);
   CHECK(e.have == 24_GiB);
   CHECK(std::string(e.what()) ==
-        "GPU 17 cannot hold the experts: it needs 30.000 GiB and has 24.000 GiB. Fewer copies, more GPUs or a larger "
-        "memory.static_fraction make room.");
+        "GPU 17 cannot hold the experts: it needs 30.000 GiB and has 24.000 GiB. Fewer copies or more GPUs make room.");
+  CHECK(DoesNotFit(e, " So does X.").problem == e.problem + " So does X.");
 }
 
 TEST_CASE("edits between words") {

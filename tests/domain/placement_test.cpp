@@ -120,7 +120,7 @@ TEST_CASE("a plan that does not fit names the GPU, what it needs and what it has
 TEST_CASE("where not even an equal share of the experts fits, the policy is not blamed") {
   const PlacementPlan plan{.policy = "test", .experts = 4, .gpus = 2, .layers = {uniform_layer({0, 1, 2, 3}, 2)}};
   const DoesNotFit e = test::error_of<DoesNotFit>([&] { Placement::build(plan, kTwoGpus, 84_MiB, 84_MiB); });
-  test::check_contains(e.what(), {"GPU 0 cannot hold the 2 experts of its even share", " GiB. More GPUs or "});
+  test::check_contains(e.what(), {"GPU 0 cannot hold the 2 experts of its even share", " GiB. More GPUs make room."});
   const PlacementPlan split{.policy = "test", .experts = 4, .gpus = 1, .layers = {uniform_layer({0, 1, 2, 3}, 1)}};
   const DoesNotFit half = test::error_of<DoesNotFit>([&] { Placement::build(split, kTwoGpus, 84_MiB, 84_MiB, {}, 2); });
   test::check_contains(half.what(), {"GPU 0 cannot hold 1/2 of the 4 experts of its EP rank"});

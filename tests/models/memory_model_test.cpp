@@ -300,6 +300,21 @@ TEST_CASE("what does not fit names the GPU, the need and what there is") {
   CHECK(w.breakdown(options, 0).ranks[0].tokens == 1);
 }
 
+TEST_CASE("a share that makes room is named where there is one") {
+  const World w(kD8);
+  MemoryOptions options = fraction(0.5);
+  const Bytes usable = w.cluster.node.gpu.memory;
+  CHECK(*static_fraction_for(usable * 0.25, w.cluster, options) == doctest::Approx(0.75));
+  CHECK_FALSE(static_fraction_for(usable * 0.51, w.cluster, options).has_value());  // more than there is
+  options.account = MemoryAccount::kVllm;  // what is gone before weights is taken whole, whatever the share
+  CHECK(*static_fraction_for(usable * 0.25, w.cluster, options) == doctest::Approx(0.75));
+  options.account = MemoryAccount::kTrtllm;  // a share of what weights leave
+  CHECK_FALSE(static_fraction_for(1_B, w.cluster, options).has_value());
+  options = fraction(0.5);
+  options.num_gpu_blocks = 10;  // only the GPU is the limit
+  CHECK_FALSE(static_fraction_for(1_B, w.cluster, options).has_value());
+}
+
 TEST_CASE("room for experts is the pool without the other weights") {
   const World w(kD8);
   const Bytes room = expert_memory(w.model, w.cluster, w.parallelism, fraction(0.628));
