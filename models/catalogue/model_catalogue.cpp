@@ -134,10 +134,12 @@ std::vector<ModelItem> list_models() {
 
 namespace {
 
-// Whether what follows a model's name on Hugging Face leaves its shape as it is: training, date, version and types of weights.
+// Whether what follows a model's name on Hugging Face leaves its shape as it is: training, date, version, types of weights and
+// Llama 4's sizes, as in 17B-16E.
 bool same_shape(const std::string& rest) {
   static const std::regex harmless(
-      "(-(instruct|chat|base|thinking|it|hf|fp8|bf16|nvfp4|fp4|mxfp4|awq|gptq|int4|int8|[0-9]{4}|v[0-9][0-9.]*))*");
+      "(-(instruct|chat|base|thinking|it|hf|fp8|bf16|nvfp4|fp4|mxfp4|awq|gptq|int4|int8|[0-9]+b-[0-9]+e|[0-9]{4}|v[0-9]"
+      "[0-9.]*))*");
   return std::regex_match(rest, harmless);
 }
 
@@ -166,6 +168,10 @@ void refuse_repository(const std::string& name) {
             fmt::format("'{}' is no file here. The catalogue has the model as {}; its repository's config.json, "
                         "downloaded, can be given as well.",
                         name, nearest));
+  refuse_if(path.extension() != ".json" && path.extension() != ".yaml" && path.extension() != ".yml", "",
+            fmt::format("'{}' is no file here, and the catalogue lacks a model of that name; the config.json of a "
+                        "repository, downloaded, can be given.",
+                        name));
 }
 
 }  // namespace

@@ -30,6 +30,9 @@ std::vector<std::string> option_names(const po::options_description& options) {
 // A key of a scenario that was given as an option of its own: how to give it.
 std::string as_setting(const po::options_description& options, const std::string& option) {
   const std::string key = option.substr(option.find_first_not_of('-'));
+  if (key == "policies") {
+    return " Here it is one policy: --set policy=NAME; `epsim compare` takes several.";
+  }
   const bool known = std::ranges::find(scenario_keys(), key, &ScenarioKey::path) != scenario_keys().end();
   return known && options.find_nothrow("set", false) != nullptr
              ? fmt::format(" `{}` is a key of the scenario: --set {}=VALUE.", key, key)

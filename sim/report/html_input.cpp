@@ -348,6 +348,8 @@ ReportInput read_report_input(const fs::path& place) {
   const bool one_file = !fs::is_directory(place, ignored);
   const fs::path full = fs::absolute(place).lexically_normal();
   const fs::path clean = full.has_filename() ? full : full.parent_path();  // "out/" is called "out"
+  refuse_if(one_file && holds(kDocuments, clean.filename().string()), {place.string(), 0, ""},
+            "this is one file of an output; name its folder.");
   Collector collector(one_file ? clean.parent_path() : clean);
   if (one_file) {
     collector.file(clean);

@@ -86,7 +86,7 @@ std::string sweep_status(const fs::path& path) {
     ++processes;
     table.add_row({fmt::format("{}, {}", pack.writer.host, pack.writer.pid),
                    pack.lives        ? "at work"
-                   : pack.scan.ended ? "finished"
+                   : pack.scan.ended ? "ended"
                                      : "lost",
                    std::to_string(pack.scan.results), std::to_string(at)});
   }

@@ -132,6 +132,8 @@ TEST_CASE("scenario files that are no scenarios") {
   CHECK(run_epsim(dir, "run").exit_code == 2);
   CHECK(run_epsim(dir, "rnu x").err.find("run") != std::string::npos);
   CHECK(run_epsim(dir, "compare " + small_scenario()).err.find("--policies") != std::string::npos);
+  CHECK(run_epsim(dir, "run " + small_scenario() + " --policies base,eplb").err.find("--set policy=NAME") !=
+        std::string::npos);
   // Of the option, not of a file, and step policies are among those that are known.
   CHECK(run_epsim(dir, "compare " + small_scenario() + " --policies base,hrmoeny")
             .err.starts_with("epsim: `policies`: unknown policy 'hrmoeny'. Known, the nearest first: harmoeny,"));

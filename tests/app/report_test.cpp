@@ -52,7 +52,8 @@ TEST_CASE("report refuses wrong arguments with a clear error and writes nothing"
   for (const Wrong& wrong :
        {Wrong{"", "name the output"}, Wrong{"nowhere", "no such folder"}, Wrong{"out -o report.txt", "ends in .html"},
         Wrong{"out -o no/such/report.html", "no such folder"}, Wrong{"out -o here.html", "--overwrite"},
-        Wrong{"out more", "too many arguments"}, Wrong{". -o x.html --overwrit", "overwrite"}}) {
+        Wrong{"out/summary.json -o x.html", "name its folder"}, Wrong{"out more", "too many arguments"},
+        Wrong{". -o x.html --overwrit", "overwrite"}}) {
     CAPTURE(wrong.arguments);
     const Outcome refused = run_epsim(dir, std::string("report ") + wrong.arguments);
     CHECK(refused.exit_code == 2);

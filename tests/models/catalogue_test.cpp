@@ -168,8 +168,13 @@ TEST_CASE("an unknown name lists all, the nearest first") {
   CHECK(problem([] { find_model("deepseek-ai/DeepSeek-V3.2-Exp"); }).find("as DeepSeek-V3.2-Exp;") !=
         std::string::npos);
   CHECK(problem([] { find_model("deepseek-ai/DeepSeek-V3-0324/"); }).find("as DeepSeek-V3;") != std::string::npos);
-  for (const char* other :
-       {"zai-org/GLM-4.5-Air", "deepseek-ai/DeepSeek-R1-Distill-Qwen-32B", "./Qwen3-8B", "a/model.yaml"}) {
+  CHECK(problem([] { find_model("meta-llama/Llama-4-Scout-17B-16E-Instruct"); }).find("as Llama-4-Scout;") !=
+        std::string::npos);
+  for (const char* other : {"zai-org/GLM-4.5-Air", "deepseek-ai/DeepSeek-R1-Distill-Qwen-32B"}) {
+    CHECK(problem([other] { find_model(other); }).find("the catalogue lacks a model of that name") !=
+          std::string::npos);
+  }
+  for (const char* other : {"./Qwen3-8B", "a/model.yaml"}) {
     CHECK(problem([other] { find_model(other); }).find("there is no such file") != std::string::npos);
   }
   const std::string model = problem([] { find_model("DeepSek-R1"); });
